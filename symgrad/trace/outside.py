@@ -1,5 +1,7 @@
 """Arrays that a function reads from outside: by globals, closures, attributes, defaults. `Outside` stands for one.
 
+Functions of NumPy's and SciPy's that stand in such places have their stand-ins there meanwhile, too.
+
 While a trace is active the places that hold such arrays hold stand-ins. In the trace that reads it a stand-in is an
 input of the program, whose array each call reads anew; in other threads, and after the last trace, it is its array.
 Where Python needs its values, the trace takes them as constants, and calls compare the array as a whole.
@@ -20,6 +22,7 @@ from symgrad.ops.declare import leaves
 from symgrad.trace.inplace.local import call_function, call_ufunc
 from symgrad.trace.inplace.views import written_outside
 from symgrad.trace.nested import settled
+from symgrad.trace.replaced import held_for
 from symgrad.trace.signature import by_columns
 from symgrad.trace.state import active, current
 from symgrad.trace.tracer import Tracer
@@ -144,19 +147,24 @@ class Slot(NamedTuple):
 
 
 class _InPlace:
-    """How many traces are active, the slots that hold stand-ins meanwhile, what they held and hold, tuples among it."""
+    """How many traces are active, the slots that hold stand-ins meanwhile, what they held and hold.
+
+    Attributes:
+        others: by the identity of what is there and is no `Outside`, what was there: tuples and functions.
+    """
 
     lock = threading.Lock()
     count = 0
     slots: ClassVar[dict[tuple[int, Any], tuple[Slot, Any, Any]]] = {}
-    tuples: ClassVar[dict[int, Any]] = {}
+    others: ClassVar[dict[int, Any]] = {}
 
 
 @contextmanager
 def standing(places: Sequence[tuple[Slot, tuple[int, ...], str]]) -> Iterator[list[Outside | None]]:
-    """Put stand-ins in the place of arrays until the last trace has ended; None where one is gone meanwhile.
+    """Put stand-ins in the place of arrays and functions until the last trace has ended.
 
-    An array is in a slot, or somewhere in tuples that are, and has a name.
+    An array is in a slot, or somewhere in tuples that are, and has a name. Yield what stands for each, None for
+    functions and for an array that is gone meanwhile.
     """
     here = _InPlace
     with here.lock:
@@ -169,9 +177,10 @@ def standing(places: Sequence[tuple[Slot, tuple[int, ...], str]]) -> Iterator[li
             here.slots[id(slot.holder), slot.key] = slot, original, made
         for slot, _, _ in new:
             _, original, made = here.slots[id(slot.holder), slot.key]
-            slot.put(slot.key, made)
-            if isinstance(made, tuple):
-                here.tuples[id(made)] = original
+            if made is not original:
+                slot.put(slot.key, made)
+            if type(made) is not Outside:
+                here.others[id(made)] = original
         found = [_at(here.slots[id(slot.holder), slot.key][2], path) for slot, path, _ in places]
     try:
         yield [one if type(one) is Outside else None for one in found]
@@ -183,7 +192,7 @@ def standing(places: Sequence[tuple[Slot, tuple[int, ...], str]]) -> Iterator[li
                     if slot.get(slot.key) is made:
                         slot.put(slot.key, original)
                 here.slots.clear()
-                here.tuples.clear()
+                here.others.clear()
 
 
 @contextmanager
@@ -202,7 +211,9 @@ def _with_stand_in(value: Any, path: tuple[int, ...], name: str) -> Any:
         first, *rest = path
         parts = [_with_stand_in(part, tuple(rest), name) if k == first else part for k, part in enumerate(value)]
         return tuple.__new__(type(value), parts)
-    return Outside(value, name) if type(value) is not Outside and isinstance(value, np.ndarray) else value
+    if type(value) is Outside:
+        return value
+    return Outside(value, name) if isinstance(value, np.ndarray) else held_for(value)
 
 
 def _at(value: Any, path: tuple[int, ...]) -> Any:
@@ -212,8 +223,8 @@ def _at(value: Any, path: tuple[int, ...]) -> Any:
 
 
 def plain(value: Any) -> Any:
-    """Return the array that a stand-in stands for, the tuple that one with stand-ins does; anything else as it is."""
-    return value.array if type(value) is Outside else _InPlace.tuples.get(id(value), value)
+    """Return what a stand-in stands for; anything else as it is."""
+    return value.array if type(value) is Outside else _InPlace.others.get(id(value), value)
 
 
 class Reading(NamedTuple):
@@ -266,7 +277,7 @@ class Reads:
         return {node: self.plain[key] for node, key in self.found.items()}
 
     def read_by(self, program: Program) -> Program:
-        """Return a program with the inputs that the function read, after its own; calls compare their shapes."""
+        """Return a program with the inputs that the function read, after its own: calls compare shapes of inputs."""
         inputs = [node for node in self.found if node in self.asked]
         columns = [node.param("name") for node in inputs if by_columns(self.plain[self.found[node]])]
         return replace(program, inputs=(*program.inputs, *inputs), fortran=program.fortran | {*columns})

@@ -107,9 +107,11 @@ def unreached(function: Any) -> str:
     if any(type(one) is np.ufunc for one in (function, getattr(function, "__self__", None))):
         return "np.stack([x, y]), for a list of traced values"
     public = getattr(sys.modules.get(module_of(function)), getattr(function, "__name__", ""), None)
+    if public != function:  # a method, by whose name a function is called too
+        return ""
     return "" if hasattr(function, "when_traced") or not hasattr(public, "when_traced") else (
-        "the function by its module's name where it is called (in a default, a list or an attribute it cannot be "
-        "replaced), or np.stack([x, y]) for an array of values"
+        "the function by its module's name where it is called (where it was bound it cannot be replaced), or "
+        "np.stack([x, y]) for an array of values"
     )
 
 

@@ -57,9 +57,15 @@ class Replaced:
         if current() is None:
             return self.original(*args, **kwargs)
         frame = sys._getframe(1)  # noqa: SLF001 - the caller, nothing else
-        if (active.scipy and in_scipy(frame.f_code.co_filename)) or calls(frame, self.name, self):
+        code = frame.f_code
+        inside = active.scipy and in_scipy(code.co_filename) and self.name.rpartition(".")[2] in code.co_names
+        if inside or calls(frame, self.name, self):  # by its name: compiled code wants NumPy's own arrays
             return self.when_traced(self.original, args, kwargs)
         return self.original(*args, **kwargs)
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        """Bind it to an object where functions are bound, in the classes that hold them."""
+        return self if instance is None or not hasattr(type(self.original), "__get__") else MethodType(self, instance)
 
     def __eq__(self, other: object) -> bool:
         """Equal the function it stands for, so that tables of functions find it."""
@@ -76,6 +82,15 @@ class Replaced:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.__dict__["original"], name)
+
+
+class Held(Replaced):
+    """A stand-in in an attribute, a default or a container of the user's, where no compiled code looks for it."""
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call what this thread should get, whatever name it has."""
+        traced = current() is not None and may_trace(sys._getframe(1).f_code.co_filename)  # noqa: SLF001 - the caller
+        return self.when_traced(self.original, args, kwargs) if traced else self.original(*args, **kwargs)
 
 
 class Indexed(Replaced):
@@ -130,9 +145,12 @@ class OfScipy(Replaced):
 class Method(OfScipy):
     """A stand-in for a method of one of SciPy's classes, whose objects may hold traced values."""
 
-    def __get__(self, instance: Any, owner: Any = None) -> Any:
-        """Bind it to an object, as methods are."""
-        return self if instance is None else MethodType(self, instance)
+    @passes_on
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the method itself, or draw as NumPy's functions do that draw."""
+        if self.name == "rvs" and current() is not None and not active.scipy:
+            return frozen(self.said(args).removesuffix(".rvs"))(self.original, args, kwargs)
+        return super().__call__(*args, **kwargs)
 
     def holds(self, args: Any) -> bool:
         """Whether a traced value is an attribute of its object."""
@@ -161,10 +179,6 @@ class Cached(Replaced):
                 return self.original(*args, **kwargs)
         except LeakedTracerError:
             return self.original.__wrapped__(*args, **kwargs)
-
-    def __get__(self, instance: Any, owner: Any = None) -> Any:
-        """Bind it to an object, as methods are."""
-        return self if instance is None else MethodType(self, instance)
 
     def __reduce__(self) -> Any:
         return self.original.__reduce__()
@@ -222,6 +236,17 @@ def standing_for(function: Any) -> Any:
         found = _Installed.stand_ins.get(id(function.__func__))
         return function if found is None else MethodType(found, function.__self__)
     return function if found is None else found
+
+
+def held_for(value: Any) -> Any:
+    """Return what stands for a value that the user holds, or for the function of a static method; else itself."""
+    if isinstance(value, (staticmethod, classmethod)):
+        instead = held_for(value.__func__)
+        return value if instead is value.__func__ else type(value)(instead)
+    if not _Installed.stand_ins:
+        [*_libraries()]  # none was needed before
+    found = standing_for(value)
+    return Held(value, found.name, found.when_traced) if type(found) is Replaced and found is not value else found
 
 
 def stood_for(value: Any) -> Any:

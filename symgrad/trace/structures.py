@@ -76,22 +76,18 @@ def flattened(tree: Any) -> tuple[list[Any], Any]:
 def behind(tree: Any, leaves: Sequence[Any], statics: Iterable[Any]) -> list[Any]:
     """List what comes with arguments that has code: the classes of objects, functions in their attributes, statics."""
     found: list[Any] = []
-    level = [optree.tree_unflatten(tree, leaves)] if any(map(_known.get, _kinds(tree))) else []
+    level: list[Any] = [optree.tree_unflatten(tree, leaves)] if any(map(_known.get, _kinds(tree))) else []
     while level:
         objects = [one for one in level if _known.get(type(one)) and not _is_setting(one)]
         found += [*map(type, objects), *[one for one in level if callable(one) and _is_setting(one)]]
-        parts = [one for one in level if isinstance(one, (list, tuple))]
-        parts += [[*one.values()] for one in [*filter(_is_dict, level), *map(_attributes, objects)]]
+        held = [*[one for one in level if isinstance(one, dict)], *map(_attributes, objects)]
+        parts = [*[one for one in level if isinstance(one, (list, tuple))], *[one.values() for one in held]]
         level = [part for one in parts for part in one]
     level = [*statics]
     while level:
         found += [one for one in level if not isinstance(one, tuple)]
         level = [part for one in level if isinstance(one, tuple) for part in one]
     return found
-
-
-def _is_dict(value: Any) -> bool:
-    return isinstance(value, dict)
 
 
 def _kinds(tree: Any) -> Iterator[Any]:
@@ -111,7 +107,7 @@ def _registered(value: Any) -> bool:
         _known[kind] = found = _is_setting(value) or _is_structure(value)
         if _is_setting(value):
             optree.register_pytree_node(
-                kind, lambda value: ((), Fixed(value), ()), lambda one, _: one.value, namespace=NAMESPACE,
+                kind, lambda value: ((), Fixed(value), ()), _value_of, namespace=NAMESPACE,
             )
         elif found:
             optree.register_pytree_node(
@@ -119,6 +115,10 @@ def _registered(value: Any) -> bool:
                 namespace=NAMESPACE,
             )
         return found
+
+
+def _value_of(fixed: Any, _parts: Any) -> Any:
+    return fixed.value
 
 
 def _is_setting(value: Any) -> bool:

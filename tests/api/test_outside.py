@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import functools
 import hashlib
 import itertools
@@ -17,6 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 import scipy.sparse
+import scipy.special
 
 import symgrad as sg
 from symgrad.api.call.captures import Captured
@@ -83,8 +85,8 @@ def made() -> State:
         nested=[{"W": np.ones(3)}, (np.arange(3.0), [np.ones(3)])], pair=Pair(np.arange(3.0), np.ones(3)),
         layer=Layer(np.ones(3)), model=Model(), slotted=Slotted(), module=module, rates=[2.0, 3.0],
         strided=np.arange(12.0)[::4], wide=np.asfortranarray(np.arange(30_000.0).reshape(3, -1)), out=[],
-        inner=types.SimpleNamespace(inner=types.SimpleNamespace(rate=2.0)), single=np.float32(2.0),
-        kinds={2.0},
+        inner=types.SimpleNamespace(inner=types.SimpleNamespace(rate=2.0), rates=2.0), kinds={2.0},
+        queue=collections.deque([np.ones(3), 2.0, 3.0]), single=np.float32(2.0),
         complex=np.array([3.0 + 4.0j, 1.0, 2.0]), sparse=scipy.sparse.csr_array(np.eye(3)), masked=np.ma.array(X),
     )
 
@@ -130,6 +132,9 @@ CASES: dict[str, Case] = {
     "np.array, np.asarray": Case(lambda s, x: np.array(s.W) * np.asarray(s.W) + x * np.zeros_like(s.W), W),
     "shape, len, dtype": Case(lambda s, x: x * len(s.W) * s.W.shape[0] * s.W.ndim * (s.W.dtype == float), W),
     "another array of its shape": Case(lambda s, x: s.W * x, set_to("W", np.array([7.0, 8.0, 9.0]))),
+    "its shape alone": Case(lambda s, x: s.W.size * x, set_to("W", np.ones(6)), 2),
+    "its length alone": Case(lambda s, x: len(s.W) * x, set_to("W", np.ones(6)), 2),
+    "the shape of integers": Case(lambda s, x: x[s.n[:1]] * s.n.ndim, set_to("n", np.array([[2, 0, 1]])), 2),
     "another shape": Case(lambda s, x: s.W * x, set_to("W", np.ones((2, 3))), 2),
     "a number in its place": Case(lambda s, x: s.W * x, set_to("W", 3.0), 2),
     "a condition": Case(lambda s, x: x if s.W[0] > 0 else -x, negated()),
@@ -163,6 +168,16 @@ CASES: dict[str, Case] = {
     "slots": Case(lambda s, x: s.slotted.W * x, in_place(lambda s: s.slotted.W)),
     "getattr": Case(lambda s, x: getattr(s, "W" + "") * x, W),
     "in a function that it calls": Case(helper, W),
+    "a number by its name": Case(
+        lambda s, x: getattr(s.inner, "gain", 1.0) * x, lambda s: setattr(s.inner, "gain", 5.0), 2,
+    ),
+    "a number by a getter": Case(
+        lambda s, x: operator.attrgetter("inner.rate")(s.inner) * x, lambda s: setattr(s.inner.inner, "rate", 5.0), 2,
+    ),
+    "a number by vars": Case(lambda s, x: vars(s.inner)["rates"] * x, lambda s: setattr(s.inner, "rates", 5.0), 2),
+    "a number in a deque": Case(lambda s, x: s.queue[1] * x, lambda s: s.queue.append(7.0) or s.queue.popleft(), 2),
+    "an array in a deque": Case(lambda s, x: s.queue[0] * x, lambda s: s.queue[0].__imul__(3.0)),
+    "a set": Case(lambda s, x: max(s.kinds) * x, lambda s: s.kinds.add(7.0), 2),
     "a number in a dict": Case(lambda s, x: s.params["rate"] * x, lambda s: s.params.update(rate=5.0), 2),
     "a dict passed on": Case(lambda s, x: x * _of(s.params), lambda s: s.params.update(rate=5.0), 2),
     "a number in a list": Case(lambda s, x: s.rates[1] * x, lambda s: s.rates.__setitem__(1, 5.0), 2),
@@ -180,7 +195,6 @@ CASES: dict[str, Case] = {
         lambda s, x: s.model.layers[0].rate * x, lambda s: setattr(s.model.layers[0], "rate", 5.0), 2,
     ),
     "a property": Case(lambda s, x: s.model.rate * x, lambda s: setattr(s.model, "_rate", 5.0), 2),
-    "a set": Case(lambda s, x: max(s.kinds) * x, lambda s: s.kinds.add(3.0), 2),
     "by getattr": Case(lambda s, x: getattr(s.model, "rate") * x, lambda s: setattr(s.model, "_rate", 5.0), 2),  # noqa: B009
     "by attrgetter": Case(
         lambda s, x: operator.attrgetter("inner.inner.rate")(s) * x, lambda s: setattr(s.inner.inner, "rate", 5.0), 2,
@@ -250,6 +264,59 @@ def test_state_is_as_it_is_now(case: str) -> None:
     assert (before, paths.compilations) == (1, compilations + (case in {"a condition", "a number of rounds"}))
     assert type(state.W) in {np.ndarray, float}
     assert [type(each) for each in state.pair] == [np.ndarray] * 2
+
+
+# -- the ways to hand a function over
+
+
+class Called:
+    def __init__(self) -> None:
+        self.W, self.rates, self.softmax = np.arange(1.0, 4.0), [2.0], {"of": scipy.special.softmax}
+
+    def loss(self, x: Any) -> Any:
+        return np.sum(self.softmax["of"](self.W) * x**2) * self.rates[0]
+
+    __call__ = loss
+
+    def of(self, rates: Any, x: Any) -> Any:
+        return np.sum(self.W * scipy.special.softmax(x)) * rates[0]
+
+
+def _wrapped(fun: Any) -> Any:
+    @functools.wraps(fun)
+    def wrapper(*args: Any) -> Any:
+        return fun(*args)
+
+    return wrapper
+
+
+HANDED: dict[str, Any] = {
+    "a method": lambda one: one.loss, "an object": lambda one: one,
+    "a partial": lambda one: functools.partial(one.of, one.rates),
+    "a partial of a function": lambda one: functools.partial(Called.of, one, one.rates),
+    "a lambda": lambda one: lambda x: one(x) + 0, "wrapped": _wrapped,
+    "wrapped twice": lambda one: _wrapped(_wrapped(one.loss)), "in a list": lambda one: lambda x: [one.loss][0](x) + 0,
+    "one of many": lambda one: lambda x, made={"of": one}: made["of"](x),
+}
+HANDS: dict[str, Any] = {
+    "jit": sg.jit, "grad": sg.grad, "hessian": sg.hessian, "jacfwd": sg.jacfwd,
+    "jvp": lambda fun, **_: lambda x: sg.jvp(fun, (x,), (x,))[1],
+    "vjp": lambda fun, **_: lambda x: sg.vjp(fun, x)[1](1.0),
+    "grad of grad": lambda fun, **settings: sg.grad(lambda x: np.sum(sg.grad(fun)(x) ** 2), **settings),
+}
+
+
+@pytest.mark.parametrize("mode", HANDS)
+@pytest.mark.parametrize("handed", HANDED)
+def test_state_behind_what_is_handed_over(handed: str, mode: str) -> None:
+    one = Called()
+    fun = HANDED[handed](one)
+    f = HANDS[mode](fun, options=NONE)
+    for change in (lambda: None, lambda: one.W.__imul__(3.0), lambda: one.rates.__setitem__(0, 7.0)):
+        change()
+        expected = HANDS[mode](HANDED[handed](one), options=NONE)(X)
+        np.testing.assert_allclose(np.ravel(f(X)), np.ravel(expected), rtol=1e-13)
+    assert one.softmax["of"] is scipy.special.softmax
 
 
 # -- the other ways to call what was compiled
@@ -597,7 +664,7 @@ class Scaled:
         return self.w * x * G * RATES["rate"]
 
 
-class Called:
+class Rated:
     def __call__(self, x: Any) -> Any:
         return RATES["rate"] * x * G
 
@@ -630,11 +697,8 @@ WITH_ARGUMENTS: dict[str, Any] = {
     *[(name, True) for name, (_, given) in WITH_ARGUMENTS.items() if not isinstance(given, (dict, Scaled))],  # no hash
 ])
 def test_what_comes_with_arguments_reads_what_is_there_now(case: str, static: bool, monkeypatch: Any) -> None:
-    if case not in WITH_ARGUMENTS:
-        plain, given = Called(), ()
-    else:
-        plain, given = WITH_ARGUMENTS[case][0], WITH_ARGUMENTS[case][1:]
-    f = sg.jit(plain, options=NONE, static_argnums=(0,) if static and given else ())
+    plain, *given = WITH_ARGUMENTS.get(case, (Rated(),))
+    f = sg.jit(plain, options=NONE, static_argnums=(0,) if static else ())
 
     def write() -> None:
         monkeypatch.setitem(globals(), "G", 3 * X)

@@ -9,7 +9,14 @@ import numpy as np
 import scipy.optimize
 import scipy.stats
 
-from symgrad.errors import ArgumentError, ConcretizationError, MutationError, SymgradError, UnsupportedError
+from symgrad.errors import (
+    ArgumentError,
+    ConcretizationError,
+    MutationError,
+    ShapeError,
+    SymgradError,
+    UnsupportedError,
+)
 from symgrad.trace.indexing import BadIndex
 from tests.trace.refused import OUTSIDE, X, plain, refused, vector
 
@@ -248,3 +255,28 @@ def len_of_a_number(x, y):
 def unpack_a_number(x, y):
     a, b = x
     return a + b
+
+
+@vector(ShapeError, "einsum 'ij,k->': 'ij' names 2 axes of an array with shape (3,)")
+def labels_for_another_rank(x, y):
+    return np.einsum("ij,k->", x, y)
+
+
+@vector(ShapeError, "einsum 'i,i->j': 'j' is no label there")
+def a_label_of_no_operand(x, y):
+    return np.einsum("i,i->j", x, y)
+
+
+@vector(ShapeError, "einsum 'i,j->ii': 'i' is no label there")
+def a_label_twice_in_the_result(x, y):
+    return np.einsum("i,j->ii", x, y)
+
+
+@vector(ShapeError, "einsum '...,...->': '...' stands for 1 axes, and not in the result")
+def dots_without_a_result(x, y):
+    return np.einsum("...,...->", x, y)
+
+
+@vector(UnsupportedError, "scipy.stats.norm.rvs of a traced array", "standard numbers")
+def a_draw_of_scipys(x, y):
+    return scipy.stats.norm.rvs(loc=x, size=3) + y

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import itertools
 import sys
 import threading
 import types
@@ -23,7 +25,7 @@ from tests.trace.programs import agree, run
 
 V = np.array([1.0, 2.0, 3.5])
 logpdf = norm.logpdf
-kept = [logsumexp]
+kept = itertools.repeat(logsumexp)
 
 
 def test_names_of_a_module() -> None:
@@ -69,15 +71,60 @@ def test_another_module_of_the_users() -> None:
         del sys.modules[other.__name__]
 
 
-def test_what_cannot_be_reached_is_refused_with_its_line() -> None:
-    def default(v: Any, function: Any = scipy.special.logsumexp) -> Any:
-        return function(v)
+class Holds:
+    static = staticmethod(logsumexp)
+    plain = scipy.special.softmax
+    bound = scipy.stats.norm.logpdf
+    dist = scipy.stats.norm
+    zeros = np.zeros
 
-    for fun in (default, lambda v: kept[0](v) + 0):
-        with pytest.raises(ConcretizationError, match=r"scipy\.special\.logsumexp\(\.\.\.\): a plain") as error:
-            run(fun, V)
-        assert "test_bound_names.py" in str(error.value)
-        assert "by its module's name" in str(error.value)
+    def __init__(self) -> None:
+        self.own: Any = scipy.special.softmax
+        self.more: Any = {"lse": (logsumexp, [zeros])}
+
+    def made(self, v: Any) -> Any:
+        a = self.zeros(3)
+        a[1] = v[0]
+        return a + self.more["lse"][1][0](3) + Holds.plain(v) + self.own(v)
+
+
+@functools.lru_cache
+def steps(n: int) -> Any:
+    return np.arange(float(n)) + np.linspace(0.0, 1.0, n)
+
+
+def _default(v: Any, function: Any = logsumexp, *, made: Any = np.zeros) -> Any:
+    a = made(3)
+    a[0] = function(v)
+    return a
+
+
+HOLDS = Holds()
+BOUND: dict[str, Any] = {
+    "a static method": lambda v: Holds.static(v) * v, "by an object": lambda v: HOLDS.static(v) * v,
+    "a bound method": lambda v: Holds.bound(v) + HOLDS.dist.logpdf(v, scale=2.0), "a method": HOLDS.made,
+    "defaults": _default, "in containers": lambda v: HOLDS.more["lse"][0](v) * v,
+    "a partial": functools.partial(scipy.special.softmax, axis=0),
+    "a partial in a list": lambda v, of=[functools.partial(norm.logpdf, scale=2.0)]: of[0](v),  # noqa: B008
+    "a cached one": lambda v, of={"steps": steps}: of["steps"](3) * v,
+}
+
+
+@pytest.mark.parametrize("name", BOUND)
+def test_functions_in_attributes_defaults_and_containers(name: str) -> None:
+    f = sg.jit(BOUND[name], options=sg.Options(compiler="none"))
+    np.testing.assert_allclose(f(V), BOUND[name](V), rtol=1e-14)
+    assert (Holds.zeros, HOLDS.own, _default.__defaults__) == (np.zeros, scipy.special.softmax, (logsumexp,))
+    assert not isinstance(Holds.zeros, Replaced)
+    assert not isinstance(vars(Holds)["static"].__func__, Replaced)
+    assert type(steps(3)) is np.ndarray
+
+
+def test_what_cannot_be_reached_is_refused_with_its_line() -> None:
+    with pytest.raises(ConcretizationError, match=r"scipy\.special\.logsumexp\(\.\.\.\): a plain") as error:
+        sg.jit(lambda v: next(kept)(v) + 0)(V)
+    assert "test_bound_names.py" in str(error.value)
+    assert "by its module's name" in str(error.value)
 
 
 def test_names_are_as_they_were_after_an_error() -> None:

@@ -123,3 +123,13 @@ def test_pythons_random_module_warns_too():
 def test_copies_are_allowed():
     run(lambda x: copy.copy(x) + copy.deepcopy(x), X)
     run(operator.add, X, X)
+
+
+def test_draws_of_scipys_are_noted() -> None:
+    """Where SciPy's Python calls compiled code that makes arrays, that gets NumPy's own."""
+    def fun(x: Any) -> Any:
+        return x * scipy.stats.norm.rvs(size=3, random_state=3)
+
+    with pytest.warns(SymgradWarning, match=r"scipy\.stats\.norm\.rvs is drawn once"):
+        found = run(fun, X)
+    np.testing.assert_array_equal(found[0], fun(X))

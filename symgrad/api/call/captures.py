@@ -14,6 +14,7 @@ import math
 import random
 import sys
 import types
+from collections import deque
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache, partial, wraps
@@ -38,13 +39,16 @@ if TYPE_CHECKING:
 
     Item = tuple[Callable[[Any], Any], Any, Any]
     Paths = frozenset[tuple[Any, ...]]
+    Place = tuple[Slot, tuple[int, ...], str]
 
 LONG, SEEN, DEEP = 1000, 10_000, 20
 """So many elements of one container are looked at, so many values in all, and tuples in so many others."""
 
 _PASSIVE = (types.ModuleType, type, types.BuiltinFunctionType)
 _NUMBERS = (bool, int, float, complex, str, bytes, type(None))
-_CONTAINERS = (list, tuple, dict)
+_CONTAINERS = (list, tuple, dict, deque)
+_BY_NAME = frozenset({"getattr", "hasattr", "attrgetter", "itemgetter", "methodcaller", "vars", "globals", "__dict__"})
+"""What reads attributes, keys and globals by texts in the code."""
 _ALL: Paths = frozenset({()})
 _CALLED = frozenset({
     "__call__", "__getitem__", "__len__", "__iter__", "__getattr__", "__add__", "__radd__", "__sub__", "__rsub__",
@@ -68,6 +72,7 @@ class State:
         lengths: containers, and how many elements they had.
         arrays: the slots of arrays, where in tuples in these they are, their names and what compilations know of them.
         reads: how each of them is read.
+        functions: the slots of functions of libraries, likewise, which may have stand-ins.
         compared: how arrays are read whose values compilations may know, and these.
         facts: all of it by what it says, equal where compilations serve.
         key: what stands for the facts.
@@ -77,6 +82,7 @@ class State:
     labels: list[str] = field(default_factory=list)
     lengths: list[tuple[Any, int]] = field(default_factory=list)
     arrays: list[tuple[Slot, tuple[int, ...], str, Spec]] = field(default_factory=list)
+    functions: list[Place] = field(default_factory=list)
     reads: list[tuple[Callable[[Any], Any], Any]] = field(default_factory=list)
     compared: list[Item] = field(default_factory=list)
     facts: list[Any] = field(default_factory=list)
@@ -103,6 +109,10 @@ class State:
             )
         except _GONE:
             return False
+
+    def places(self, numbers: Iterable[int]) -> list[Place]:
+        """List where some of the arrays stand, and all of the functions."""
+        return [*[self.arrays[k][:3] for k in numbers], *self.functions]
 
     def array(self, k: int) -> Any:
         """Return an array as it is now."""
@@ -190,16 +200,17 @@ class Captured:
             try:
                 for array in arrays:
                     array.setflags(write=False)
-                yield []
+                with standing(state.functions):
+                    yield []
             finally:
                 for array in arrays:
                     array.setflags(write=True)
             return
         names, _ = leaf_names([label for _, _, label, _ in state.arrays], [""] * len(state.arrays), frozenset(taken))
-        with standing([place[:3] for place in state.arrays]) as found:
+        with standing(state.places(self.every())) as found:
             yield [
                 Reading(k, one, name, by_value(known))
-                for k, (one, name, (_, _, _, known)) in enumerate(zip(found, names, state.arrays, strict=True))
+                for k, (one, name, (_, _, _, known)) in enumerate(zip(found, names, state.arrays, strict=False))
                 if one is not None
             ]
 
@@ -234,7 +245,7 @@ class Captured:
         @wraps(fun)
         def function(*args: Any, **kwargs: Any) -> Any:
             values = [kwargs.pop(name) for name in names]
-            with standing([place[:3] for place in arrays]) as found, given([*zip(found, values, strict=True)]):
+            with standing(state.places(self._read)) as found, given([*zip(found, values, strict=False)]):
                 return fun(*args, **kwargs)
 
         own = signature_of(fun)
@@ -329,14 +340,15 @@ class _Survey:
     """Find what functions read: by their names, and by all attributes and keys that they and what they call name."""
 
     def __init__(self, roots: Sequence[Any], own: Any, compared: Any) -> None:
-        self.own, self.compared = own, compared
+        self.own, self.compared, self.roots = own, compared, roots
         self.attributes: dict[str, Paths] = dict.fromkeys(_CALLED, _ALL)
         self.following: dict[str, frozenset[str]] = {}
         self.stored: frozenset[str] = frozenset()
+        self.texts: frozenset[str] = frozenset()
         known, count = 0, -1
         while known != count:  # code that is found later names more
             known = count
-            self.state, self.left, self.fun = State(), SEEN, roots[0]
+            self.state, self.left = State(), SEEN
             self.seen: set[int] = set()
             self.places: dict[tuple[int, Any], Paths] = {}
             self.stack: list[Callable[[], None]] = [partial(self.function, root) for root in roots]
@@ -348,19 +360,24 @@ class _Survey:
         """Look through the code of a function, a method or a wrapper: it says what is read."""
         for rule in getattr(type(value), "symgrad_rules", ()):  # of a custom function, which may be set anew
             self.named(vars(value), rule, rule, _ALL)
-        if isinstance(value, partial):
-            own: Any = value
-            put = lambda name, new: own.__setstate__((own.func, *_parts(own, name, new), own.__dict__))  # noqa: E731
-            for name in ("args", "keywords"):
-                self.place(Slot(own, name, partial(getattr, own), put), name, _ALL)
-        inner, owner = _unwrapped(value)
-        if not isinstance(owner, (types.NoneType, types.ModuleType)):
-            self.stack.append(partial(self.object, owner, "self", every=owner is not value))
+        chain = _unwrapped(value)
+        for each in chain:
+            if isinstance(each, partial):
+                put = lambda name, new, own=each: own.__setstate__((*_parts(own, name, new), own.__dict__))  # noqa: E731
+                for name in ("func", "args", "keywords"):
+                    self.place(Slot(each, name, partial(getattr, each), put), name, _ALL)
+            owner = None if isinstance(each, types.FunctionType) else getattr(each, "__self__", None)
+            if owner is None and (each is not value or any(value is one for one in self.roots)):
+                owner = each  # an object that is called
+            if owner is not None and not isinstance(owner, (types.ModuleType, types.FunctionType)):
+                self.stack.append(partial(self.object, owner, "self", every=True))
+        inner = chain[-1] if isinstance(chain[-1], types.FunctionType) else None
         if inner is None or id(inner) in self.seen or not is_user_code(inner.__code__.co_filename):
             return
         self.seen.add(id(inner))
         reads = _reads(inner.__code__)
         self.stored |= reads.stored
+        self.texts |= reads.texts
         for name, paths in reads.attributes.items():
             self.attributes[name] = self.attributes.get(name, frozenset()) | paths
         for name, following in reads.following.items():
@@ -372,10 +389,11 @@ class _Survey:
             if name in inner.__code__.co_freevars:
                 cell = (inner.__closure__ or ())[inner.__code__.co_freevars.index(name)]
                 self.place(Slot(cell, "cell_contents", partial(getattr, cell), partial(setattr, cell)), name, paths)
-            elif name in names or not hasattr(builtins, name):
+            elif name in names or not (name in reads.texts or hasattr(builtins, name)):
                 self.named(names, name, name, paths)
         for attribute in ("__defaults__", "__kwdefaults__"):
-            if any(isinstance(one, (np.ndarray, *_CONTAINERS)) for one in _values(getattr(inner, attribute))):
+            values = _values(getattr(inner, attribute))
+            if any(isinstance(one, (np.ndarray, *_CONTAINERS)) or _is_library(one) for one in values):
                 slot = Slot(inner, attribute, partial(getattr, inner), partial(setattr, inner))
                 self.place(slot, f"{inner.__name__}.{attribute}", _ALL)
 
@@ -420,6 +438,8 @@ class _Survey:
             self.stack.append(partial(self.object, value, label, name))
             if not isinstance(value, types.ModuleType):  # whose attributes may be made when they are asked for
                 self.stack.append(partial(self.function, value))
+        if _is_library(value) and (path or not _is_named(slot.holder)):
+            state.functions.append((slot, path, label))
         if not (only_arrays or isinstance(value, _PASSIVE)):
             state.items.append((get, name, value))
             state.labels.append(label)
@@ -474,7 +494,7 @@ class _Survey:
                 slot = Slot(value, name, partial(getattr, value), partial(object.__setattr__, value))
                 self.place(slot, shown, paths, only_arrays=only)
                 continue
-            if type(own) is dict and (name in own or holders):
+            if type(own) is dict and (name in own or holders or name in self.texts):
                 self.place(Slot(own, name, own.get, own.__setitem__), shown, paths, only_arrays=only)
             for holder in () if type(own) is dict and name in own else filter(_is_users, holders):
                 slot = Slot(holder, name, partial(_of_class, holder), partial(setattr, holder))
@@ -487,7 +507,7 @@ class _Survey:
 
     def warn(self, what: str) -> None:
         """Warn, once for a function, of what is too much to be looked at in every call."""
-        line, name = definition(self.fun), getattr(self.fun, "__name__", "the function")
+        line, name = definition(self.roots[0]), getattr(self.roots[0], "__name__", "the function")
         warn_once(
             f"{line} reads {what}", f"{name}() reads {what}: changes in it are not noticed by compiled functions"
             + (f"\n  at {line.file}:{line.number}\n      {line.text}" if line else "")
@@ -496,14 +516,16 @@ class _Survey:
 
 
 def _content(value: Any) -> tuple[Any, ...] | None:
-    """Return what an array or a set holds, and an array's shape; None of what is neither."""
+    """Return what an array holds, and its shape, or what a set holds; None of anything else."""
     if issubclass(type(value), np.ndarray):  # which a traced array says it is
         mask = np.ma.getmaskarray(value).tobytes() if isinstance(value, np.ma.MaskedArray) else b""
         return None if value.dtype.hasobject else (value.shape, value.dtype, value.tobytes(), mask)
+    if isinstance(value, (set, frozenset)):
+        return type(value), frozenset([one if type(one) in _NUMBERS else id(one) for one in value])
     if is_sparse(type(value)):
         parts = getattr(value, "__dict__", {}).values()
         return value.shape, *[part.tobytes() for part in parts if type(part) is np.ndarray]
-    return tuple(sorted([repr(_said(one)) for one in value])) if isinstance(value, set) else None
+    return None
 
 
 def _said(value: Any) -> Any:
@@ -513,6 +535,21 @@ def _said(value: Any) -> Any:
     if type(value) in _NUMBERS or _is_fixed(value):
         return type(value), repr(value)
     return type(value) if isinstance(value, _CONTAINERS) else id(value)
+
+
+def _is_library(value: Any) -> bool:
+    """Whether something is a function or a method, in Python no user's."""
+    if isinstance(value, (staticmethod, classmethod)):
+        value = value.__func__
+    if not callable(value) or isinstance(value, (type, types.ModuleType)):
+        return False
+    code = getattr(getattr(value, "__func__", value), "__code__", None)
+    return type(code) is not types.CodeType or not is_user_code(code.co_filename)
+
+
+def _is_named(holder: Any) -> bool:
+    """Whether a place is a name of a module or of a closure: where a trace looks for functions itself."""
+    return type(holder) is types.CellType or (type(holder) is dict and "__builtins__" in holder)
 
 
 def _is_fixed(value: Any) -> bool:
@@ -530,8 +567,8 @@ def _is_fixed(value: Any) -> bool:
     return False
 
 
-def _parts(own: Any, name: str, new: Any) -> tuple[Any, Any]:
-    return (new, own.keywords) if name == "args" else (own.args, new)
+def _parts(own: Any, name: str, new: Any) -> list[Any]:
+    return [new if one == name else getattr(own, one) for one in ("func", "args", "keywords")]
 
 
 def _values(defaults: Any) -> Iterable[Any]:
@@ -542,18 +579,15 @@ def _of_class(kind: type, name: str) -> Any:
     return vars(kind).get(name)
 
 
-def _unwrapped(value: Any) -> tuple[Any, Any]:
-    """Unwrap methods, partials and wrappers to a Python function and its object; to an object where there is none."""
-    owner = None
-    for _ in range(20):
-        if isinstance(value, types.FunctionType):
-            return value, owner
-        owner = getattr(value, "__self__", owner)
-        inner = getattr(value, "__func__", None) or getattr(value, "func", None) or getattr(value, "__wrapped__", None)
-        if inner is None:
-            return None, value if owner is None else owner
-        value = inner
-    return None, None
+def _unwrapped(value: Any) -> list[Any]:
+    """List a method, a partial or another wrapper, what it is of, and so on, to a Python function if there is one."""
+    found = [value]
+    while not isinstance(found[-1], types.FunctionType) and len(found) <= DEEP:
+        inner = (getattr(found[-1], name, None) for name in ("__func__", "func", "__wrapped__"))
+        if (value := next((one for one in inner if one is not None), None)) is None:
+            break
+        found.append(value)
+    return found
 
 
 def _home(value: Any) -> Any:
@@ -589,18 +623,18 @@ class _Reads(NamedTuple):
     Attributes:
         following: by the name of something, the attributes that are read of what has it.
         stored: attributes that are set.
+        texts: texts that may be names, where something is read by such.
     """
 
     names: dict[str, Paths]
     attributes: dict[str, Paths]
     following: dict[str, frozenset[str]]
     stored: frozenset[str]
+    texts: frozenset[str]
 
 
 _NAMES = frozenset({"LOAD_GLOBAL", "LOAD_NAME", "LOAD_DEREF"})
 _ATTRIBUTES = frozenset({"LOAD_ATTR", "LOAD_METHOD", "LOAD_SUPER_ATTR"})
-_BY_TEXT = frozenset({"getattr", "attrgetter", "methodcaller"})
-"""Functions that are told the name of an attribute."""
 
 
 @lru_cache(maxsize=1024)  # of a lambda in a loop, and of a method of many objects, the code is one
@@ -616,9 +650,6 @@ def _reads(code: types.CodeType) -> _Reads:
     local = {name for each in codes for name in each.co_cellvars}
     for each in codes:
         every = [i for i in dis.get_instructions(each) if i.opname not in {"EXTENDED_ARG", "NOP", "PUSH_NULL"}]
-        if not _BY_TEXT.isdisjoint(each.co_names):
-            texts = [part for one in each.co_consts if isinstance(one, str) for part in one.split(".")]
-            attributes |= dict.fromkeys(filter(str.isidentifier, texts), _ALL)
         for k, i in enumerate(every):
             if i.opname == "STORE_ATTR":
                 stored.add(i.argval)
@@ -639,7 +670,12 @@ def _reads(code: types.CodeType) -> _Reads:
             if not path and [one.opname for one in every[at : at + 2]] == ["LOAD_CONST", "STORE_SUBSCR"]:
                 continue  # a key that is set
             into[i.argval] = into.get(i.argval, frozenset()) | {path}
-    return _Reads(names, attributes, following, frozenset(stored))
+    read = {*names, *attributes} | {name for each in codes for name in each.co_names}
+    said = [one.split(".") for each in codes for one in each.co_consts if isinstance(one, str) and read & _BY_NAME]
+    texts = [one for parts in said if all(map(str.isidentifier, parts)) for one in parts]
+    for known in (names, attributes):
+        known.update({name: known.get(name, frozenset()) | _ALL for name in texts})
+    return _Reads(names, attributes, following, frozenset(stored), frozenset(texts))
 
 
 # -- what happens while it is traced, and would not happen again

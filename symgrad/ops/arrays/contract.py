@@ -266,6 +266,14 @@ def einsum_answer(*operands: Any, out: Any = None, optimize: Any = None, **keywo
         raise ShapeError(f"einsum {subscripts!r} names {subscripts.count(',') + 1} operands and got {len(arrays)}")
     spelled = _explicit(subscripts.replace(" ", ""), [x.ndim for x in arrays])
     labels, _, result = spelled.partition("->")
+    for term, array in zip(labels.split(","), arrays, strict=True):
+        if len(term) != array.ndim:
+            shape = shapes.show(shape_of(array))
+            raise ShapeError(f"einsum {subscripts!r}: {term!r} names {len(term)} axes of an array with shape {shape}")
+    twice = {label for label in result if result.count(label) > 1}
+    if strange := {*labels, *result} - {*LETTERS, ","} or {*result} - {*labels} or twice:
+        why = "each label is a letter, and stands once in the result and with an operand"
+        raise ShapeError(f"einsum {subscripts!r}: {min(strange)!r} is no label there: {why}")
     if len(arrays) == 1 and set(labels) == set(result) and len(labels) == arrays[0].ndim:
         left, view = _with_distinct_labels(labels, arrays[0])  # nothing is summed: NumPy gives a view
         view = np.transpose(view, [left.index(label) for label in result]) if len(left) > 1 else view
@@ -296,6 +304,8 @@ def _explicit(subscripts: str, ranks: list[int]) -> str:
         here = rank - len(term.replace("...", ""))
         spelled.append(term.replace("...", dots[len(dots) - here :] if here > 0 else ""))
     if arrow:
+        if dots and "..." not in result:
+            raise ShapeError(f"einsum {subscripts!r}: '...' stands for {len(dots)} axes, and not in the result")
         result = result.replace("...", dots)
     else:
         every = "".join(terms).replace(".", "")
