@@ -60,6 +60,7 @@ def bound(call: Call, leaves: Sequence[Any], out: Any) -> Callable[[], Any]:
     arrays = [as_it_lies(*each) for each in zip(leaves, signature.specs, signature.paths, strict=False)]
     others = zip(call.read(), signature.specs[len(arrays) :], strict=True)
     arrays += [np.require(array, one.dtype, ["F" if one.fortran else "C", "A"]) for array, one in others]
+    call.integers.check(leaves)
     sizes = require(program, arrays)
     wanted = [(concrete(tuple(node.shape), sizes), node.dtype) for node in program.results]
     places = [_ResultPlace(k) for k in range(len(wanted))]

@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from symgrad.build.integers import Integers
 from symgrad.build.load import ffi
 from symgrad.build.pool import BLOCK_LEAST, pooled
 from symgrad.build.threads import changes, threads
@@ -325,7 +326,6 @@ CONTIGUOUS_AND_ALIGNED = 0x101
 LONG = 20_000_000
 """Operations of a call that may take 20 ms, and so runs where Ctrl-C can end it."""
 
-INT64_LEAST, INT64_MOST = -(1 << 63), (1 << 63) - 1
 
 
 @dataclass(slots=True)
@@ -384,6 +384,7 @@ class Call:
             signature = signature.followed_by(program.inputs[len(signature.specs) :], program.fortran)
         self.program, self.signature, self.options, self.finish = program, signature, options, finish
         self.unmet, self.is_compiled, self.alone = unmet(program), False, alone
+        self.integers = Integers(program, signature)
         self._arguments = len(signature.positions)
         if interface is None or library is None:
             return
@@ -461,12 +462,12 @@ class Call:
         plan = self._only or self._plan(leaves)
         if plan is None:
             return MISS
-        pointers, from_buffer = [], ffi.from_buffer
+        pointers, from_buffer, most = [], ffi.from_buffer, self.integers.most
         for leaf, shape, (of, dtype, kind) in zip(leaves, plan.inputs, self._wanted):  # noqa: B905 - strict costs time
             if type(leaf) is not of:
                 return MISS
             if kind is None:
-                if of is int and not INT64_LEAST <= leaf <= INT64_MOST:
+                if of is int and not -most <= leaf <= most:
                     return MISS
                 pointers.append((leaf,))  # cffi copies a number to where C can read it
             elif (
@@ -522,7 +523,9 @@ class Call:
 
     def arrays(self, leaves: Sequence[Any]) -> Arrays:
         """Return what C reads: the arguments, and the arrays from outside as they are now."""
-        return as_inputs([*leaves, *self.read()], self.signature)
+        arrays = as_inputs([*leaves, *self.read()], self.signature)
+        self.integers.check(leaves)
+        return arrays
 
     def read(self) -> Arrays:
         """Return the arrays from outside, as they are now."""

@@ -1,0 +1,76 @@
+"""Python's integers do not wrap: what is made of integer arguments is what Python makes of it, or is refused."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+
+import symgrad as sg
+from symgrad.errors import ArgumentError
+from tests.table import GENTLY
+
+X = np.array([1.0, 2.0, 3.0])
+NONE = sg.Options(compiler="none")
+BIG = 2**62
+FUNCTIONS: dict[str, Any] = {
+    "n * n": lambda x, n, _: x * (n * n), "n * m + 1": lambda x, n, m: x * (n * m + 1), "-n": lambda x, n, _: x * -n,
+    "n**3": lambda x, n, _: x * n**3, "1 << m": lambda x, _, m: x * (1 << abs(m) % 70),
+    "n // m": lambda x, n, m: x * (n // m),
+    "a remainder": lambda x, n, _: x * ((n * 1103 + 12345) % 2**31), "an index": lambda x, n, m: x[(n * m) % 3] + x,
+    "a condition": lambda x, n, _: x if n * n > 5 else -x, "a loop": lambda x, n, _: _powers(x, n),
+    "single precision": lambda x, n, _: (x.astype(np.float32) * n).astype(np.float64),
+}
+ARGUMENTS = [
+    (3, 5), (-7, 2), (2**31, 2**31), (2**32, -3), (3037000500, 1), (BIG, 2), (-BIG, 4), (2**63 - 1, -1),
+    (-(2**63), -1), (0, 69),
+]
+
+
+def _powers(x: Any, n: Any) -> Any:
+    for _ in range(3):
+        n = n * n
+    return x * n
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_as_in_python_or_refused(name: str) -> None:
+    fun = FUNCTIONS[name]
+    f = sg.jit(fun, options=NONE)
+    seen = {_found(f, fun, n, m) for n, m in ARGUMENTS}
+    assert seen == ({"computed"} if name == "single precision" else {"computed", "refused"})
+
+
+def _found(f: Any, fun: Any, n: int, m: int) -> str:
+    try:
+        np.testing.assert_allclose(f(X, n, m), fun(X, n, m), rtol=1e-6)
+    except ArgumentError as error:
+        said = r"argument [nm] is the integer -?\d+: of it is made a number,( -?\d+,)? that int64 .*"
+        return "refused" if re.match(said, str(error)) and __file__ in str(error) else str(error)
+    return "computed"
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int16", "int32", "uint8", "uint64"])
+def test_arrays_of_integers_take_what_they_hold(dtype: str) -> None:
+    a, f = np.arange(3, dtype=dtype), sg.jit(lambda a, n: a * n, options=NONE)
+    info = np.iinfo(dtype)
+    for n in (0, 1, info.min, min(info.max, 2**63 - 1)):
+        np.testing.assert_array_equal(f(a, int(n)), a * n)
+    for n in (info.min - 1, info.max + 1):
+        with pytest.raises(OverflowError):
+            a * n
+        with pytest.raises(ArgumentError, match="argument n is the integer"):
+            f(a, int(n))
+
+
+def test_in_c_small_numbers_take_the_short_way() -> None:
+    f = sg.grad(lambda x, n: np.sum(x) * (n * n), options=GENTLY)
+    for n in (3, 4, 2**31, 3037000499, -5):
+        np.testing.assert_array_equal(f(X, n), np.full(3, float(n * n)))
+    with pytest.raises(ArgumentError, match=r"argument n is the integer 3037000500: .* 9223372037000250000, "):
+        f(X, 3037000500)
+    assert f.cache_info().compilations == 1
+    with pytest.raises(ArgumentError, match="argument n is the integer 4294967296"):
+        f.bind(X, 2**32)
