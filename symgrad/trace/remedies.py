@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from types import FrameType
 
 _OPTIMUM = "optimizing outside of the traced function; inside, sg.custom_vjp with the implicit function's rule"
-_STEPS = "steps of a method of fixed step, as of Runge and Kutta, in a loop over the times"
+_ROOT = "scipy.optimize.newton(f, x0), which is traced, or sg.custom_vjp with the implicit function's rule"
+_STEPS = "steps of Runge and Kutta in a loop over the times, as in examples/pendulum.py (docs/examples.md)"
 _NODES = "a rule of fixed nodes: nodes and weights of np.polynomial.legendre.leggauss, made outside, and a sum"
 _TABLE = "yp[0] + np.sum(np.diff(yp) / np.diff(xp) * np.clip(x[..., None] - xp[:-1], 0, np.diff(xp)), axis=-1)"
 _LEAST = "np.linalg.solve(A.T @ A, A.T @ b), for a matrix of full column rank"
@@ -38,6 +39,7 @@ _DRAWN = "standard numbers drawn outside, as an argument: mean + scale * noise"
 OTHERWISE: dict[str, str] = {
     **dict.fromkeys(("quad", "quad_vec", "dblquad", "tplquad", "nquad", "fixed_quad"), _NODES),
     **dict.fromkeys(("odeint", "solve_ivp", "solve_bvp", "ode"), _STEPS),
+    **dict.fromkeys(("brentq", "brenth", "bisect", "ridder", "toms748"), _ROOT),
     **dict.fromkeys(("interp", "interp1d"), _TABLE),
     **dict.fromkeys(("lstsq", "pinv", "pinvh"), _LEAST),
     **dict.fromkeys(("sort", "partition", "median", "quantile", "percentile", "nanmedian", "nanquantile",

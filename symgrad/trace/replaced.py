@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from symgrad.errors import LeakedTracerError, NoGradient, SymgradError, UnsupportedError
+from symgrad.errors import ConcretizationError, LeakedTracerError, NoGradient, SymgradError, UnsupportedError, heard
 from symgrad.ops.declare.forms import ANSWERS, INSIDE, SCIPYS, answer_scipy
 from symgrad.trace.answers import answered
 from symgrad.trace.creation import DRAWS, MAKERS, frozen, of_lists
@@ -119,6 +119,21 @@ class OfScipy(Replaced):
             return answered(self.original, tuple(given), settled(kwargs))
         if active.scipy:
             return self.original(*args, **kwargs)
+        if traced or not any(map(callable, [*args, *kwargs.values()])):
+            return self._run(args, kwargs, traced=traced)
+        before = len(heard.refusals or ())
+        try:
+            return self._run(args, kwargs, traced=False)
+        except ConcretizationError as error:  # a function among them may have read traced values
+            try:
+                found = self._run(args, kwargs, traced=True)
+            except Exception:  # noqa: BLE001 - of compiled code, which got a traced value
+                raise error from None
+            del (heard.refusals or [])[before:]
+            return found
+
+    @passes_on
+    def _run(self, args: Any, kwargs: Any, *, traced: bool) -> Any:
         if traced:
             _put_inside()
         active.scipy = int(traced)

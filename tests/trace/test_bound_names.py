@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.integrate
+import scipy.optimize
 import scipy.special
 import scipy.stats
 from numpy import array, zeros
@@ -118,6 +120,28 @@ def test_functions_in_attributes_defaults_and_containers(name: str) -> None:
     assert not isinstance(Holds.zeros, Replaced)
     assert not isinstance(vars(Holds)["static"].__func__, Replaced)
     assert type(steps(3)) is np.ndarray
+
+
+CALLED: dict[str, Any] = {
+    "newton": lambda v: scipy.optimize.newton(lambda r: r**2 - v[0], 1.0),
+    "newton by its slope": lambda v: scipy.optimize.newton(lambda r: r**2 - v[1], 1.0, fprime=lambda r: 2 * r),
+    "a fixed point": lambda v: scipy.optimize.fixed_point(lambda r: np.cos(v[0] * r), 0.5),
+    "a minimum": lambda v: np.sum(scipy.optimize.minimize(lambda u: np.sum((u - v[:2]) ** 2), np.ones(2)).x),
+    "nodes": lambda v: scipy.integrate.fixed_quad(lambda t: np.exp(-v[0] * t), 0, 1)[0],
+}
+
+
+@pytest.mark.parametrize("name", CALLED)
+def test_functions_that_scipy_calls_may_read_traced_values(name: str) -> None:
+    fun, step = CALLED[name], 1e-6 * np.array([1.0, 1.0, 0.0])
+    value, slope = sg.value_and_grad(fun, options=sg.Options(compiler="none"))(V)
+    np.testing.assert_allclose(value, fun(V), rtol=1e-12)
+    np.testing.assert_allclose(slope @ step, (fun(V + step) - fun(V - step)) / 2, rtol=2e-3)
+
+
+def test_what_scipys_compiled_code_calls_is_refused_by_its_name() -> None:
+    with pytest.raises(ConcretizationError, match=r"(?s)scipy\.optimize\.brentq: .*newton"):
+        sg.jit(lambda v: scipy.optimize.brentq(lambda r: r**2 - v[0], 0.0, 5.0))(V)
 
 
 def test_what_cannot_be_reached_is_refused_with_its_line() -> None:

@@ -71,7 +71,7 @@ TOLD: dict[Any, tuple[str, ...]] = {
     (lambda x: scipy.signal.filtfilt([1.0], [1.0, 0.5], x, padlen=0)): ("scipy.signal.filtfilt", "turned round"),
     (lambda x: scipy.signal.find_peaks(x)): ("scipy.signal.find_peaks", "its formula"),
     (lambda x: scipy.linalg.logm(np.diag(x))): ("scipy.linalg.logm has no answer", "its formula"),
-    (lambda x: scipy.optimize.brentq(lambda z: z - x[0], 0.0, 2.0)): ("scipy.optimize.brentq", OPTIMUM),
+    (lambda x: scipy.optimize.brentq(lambda z: z - x[0], 0.0, 2.0)): ("scipy.optimize.brentq", "scipy.optimize.newton"),
     (lambda x: scipy.optimize.linear_sum_assignment(x[:, None])): ("linear_sum_assignment", OPTIMUM),
     (lambda x: scipy.integrate.solve_ivp(lambda _, y: -y * x[0], [0, 1], [1.0])): ("solve_ivp", "Runge and Kutta"),
     (lambda x: scipy.special.jv(2, x)): ("jv", "sg.extern"),
