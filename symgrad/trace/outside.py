@@ -277,8 +277,14 @@ class Reads:
         return {node: self.plain[key] for node, key in self.found.items()}
 
     def read_by(self, program: Program) -> Program:
-        """Return a program with the inputs that the function read, after its own: calls compare shapes of inputs."""
-        inputs = [node for node in self.found if node in self.asked]
+        """Return a program with the inputs that the function read, after its own.
+
+        They are those that it reads, and those that were asked for their shapes alone, which calls compare.
+        """
+        every = replace(program, inputs=(*program.inputs, *self.found))
+        read = {*every.outputs, *[i for node in every.nodes() for i in node.inputs]}
+        shapes = {node for node in self.asked if self.found[node] not in self.compared}
+        inputs = [node for node in self.found if node in read or node in shapes]
         columns = [node.param("name") for node in inputs if by_columns(self.plain[self.found[node]])]
         return replace(program, inputs=(*program.inputs, *inputs), fortran=program.fortran | {*columns})
 
