@@ -361,13 +361,10 @@ class Call:
         unmet: lists the open extents, among some, that the program cannot be called with.
         is_compiled: whether there is C.
         interface, library: what C is passed, and where it is.
-        short: the call of a tuple of positional arguments, in C or in Python, that answers `MISS` where it needs a
-            conversion, or another compilation; None where there is none.
     """
 
     interface: Interface
     library: Library
-    short: Callable[[tuple[Any, ...]], Any] | None = None
 
     def __init__(
         self, program: Program, interface: Interface | None, library: Library | None, signature: Signature,
@@ -414,13 +411,22 @@ class Call:
         if not interface.dims and not interface.threaded:
             self._only = plan = self._planned((0,))
             plan.empty = pooled(plan.outputs, self._dtypes)
+
+    def short(self) -> Callable[[tuple[Any, ...]], Any] | None:
+        """Return the call of a tuple of positional arguments, in C or in Python, or None where there is none.
+
+        It answers `MISS` where it needs a conversion, or another compilation. It holds the call, and is not held by it.
+        """
+        signature = self.signature
         # Where there are positional arguments alone, whose arrays lie row by row.
-        if not (
-            signature.statics or signature.tree.children()[1].num_leaves or any(s.fortran for s in signature.specs)
-        ) and all(s.shape or s.weak or s.array or s.dtype == np.float64 for s in signature.specs):
-            self.short = self.in_python
-            if self._check is not None and not any(numbers) and (self._only is None or self._only.words is not None):
-                self.short = self._in_c(self._check)
+        if not self.is_compiled or signature.statics or signature.tree.children()[1].num_leaves or any(
+            s.fortran or not (s.shape or s.weak or s.array or s.dtype == np.float64) for s in signature.specs
+        ):
+            return None
+        numbers = any(kind is None for *_, kind in self._wanted)
+        if self._check is None or numbers or (self._only is not None and self._only.words is None):
+            return self.in_python
+        return self._in_c(self._check)
 
     # -- in C
 

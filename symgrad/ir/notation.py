@@ -700,24 +700,31 @@ def mapped(value: Value, access: Change, index: Callable[[Any], Any], fold: Fold
 
 def everywhere(change: Change) -> tuple[Change, Callable[[Any], Any]]:
     """Let a change reach the accesses that indices are looked up from as well; return the two arguments of `mapped`."""
+    made = _Everywhere(change)
+    return made.access, made.index
 
-    def access(a: Access) -> Any:
+
+@dataclass(slots=True)
+class _Everywhere:
+    """A change of accesses and indices, which call each other: closures would hold each other, and all they know."""
+
+    change: Change
+
+    def access(self, a: Access) -> Any:
         for i in a.indices:
             if type(i) is not int and type(i) is not Axis:
-                a = a.moved(tuple(map(index, a.indices)))
+                a = a.moved(tuple(map(self.index, a.indices)))
                 break
-        return change(a)
+        return self.change(a)
 
-    def part(p: Any) -> Any:
+    def part(self, p: Any) -> Any:
         if isinstance(p, Axis) or not isinstance(p.access, Access):  # a number was put in its place
             return p
-        made = access(p.access)
+        made = self.access(p.access)
         return p if made is p.access else Lookup(made, p.extent, p.check)
 
-    def index(i: Any) -> Any:
-        return i if type(i) is int or type(i) is Axis else rebuilt(i, part)
-
-    return access, index
+    def index(self, i: Any) -> Any:
+        return i if type(i) is int or type(i) is Axis else rebuilt(i, self.part)
 
 
 def accesses(value: Value) -> tuple[Access, ...]:

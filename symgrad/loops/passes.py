@@ -117,7 +117,7 @@ def schedule(lowered: LoopProgram, options: Options, target: Target) -> LoopProg
         return program
 
     loops = _scheduled(lowered, options, target, check)
-    return replace(loops, undecided=tuple([f"{where}: {what}" for what, where in verifier.undecided.items()]))
+    return replace(loops, undecided=tuple([f"{where}: {what}" for what, where in verifier.close().items()]))
 
 
 def _scheduled(lowered: LoopProgram, options: Options, target: Target, check: Check) -> LoopProgram:

@@ -311,9 +311,9 @@ class Loop(Block):
     poll: int = 0
     down: bool = False
 
-    @Lazy
+    @property
     def paths(self) -> list[tuple[Statement, Around]]:
-        """What is inside, each with the loops around it, this one first."""
+        """What is inside, each with the loops around it, this one first; not kept, for it holds the loop."""
         return paths([self])
 
     @property

@@ -83,6 +83,7 @@ class Verifier:
         self.facts: dict[Statement, Facts] = {}
         self.forms: dict[Any, tuple[list[Any], LinearIndex | None]] = {}
         self.certain: dict[Any, bool] = {}
+        self.made: list[Section | _Trial] = []
 
     def check(self, program: LoopProgram, stage: str = "loops") -> LoopProgram:
         """Check a program and return it.
@@ -123,6 +124,15 @@ class Verifier:
             self.leave("no extents were found that meet the program's requirements")
         self.checked = program
         return program
+
+    def close(self) -> dict[str, str]:
+        """Return what is undecided, and empty all else: sections and trials know each other, and are many.
+
+        So they are freed at once, and not when Python looks for cycles.
+        """
+        for part in self.made:
+            part.__dict__.clear()
+        return self.undecided
 
     def wrong(self, what: str) -> VerifyError:
         """Return what is raised."""
@@ -324,6 +334,7 @@ class Section:
     """
 
     def __init__(self, verifier: Verifier, items: Items, part: Outlined | None) -> None:
+        verifier.made.append(self)
         self.verifier, self.items, self.part, self.place = verifier, items, part, 0
         self.sites: list[Site] = []
         self.now: dict[Loop, Loop] = {}
@@ -484,6 +495,7 @@ class _Trial:
     """
 
     def __init__(self, verifier: Verifier, sizes: dict[Any, int], teams: Mapping[str, Any], *, asks: bool) -> None:
+        verifier.made.append(self)
         self.verifier, self.sizes, self.wrong, self.asks = verifier, sizes, verifier.wrong, asks
         self.where = ", ".join(f"{name} = {count}" for name, count in sizes.items() if name != TEAM)
         self.values: dict[Any, int] = {}

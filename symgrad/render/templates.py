@@ -20,7 +20,7 @@ TEMPLATES = next(folder for folder in (PACKAGE / "templates", PACKAGE.parent / "
 
 SETTINGS: dict[str, Any] = {
     "undefined": jinja2.StrictUndefined, "trim_blocks": True, "lstrip_blocks": True, "keep_trailing_newline": True,
-    "autoescape": False,
+    "autoescape": False, "auto_reload": False,
 }
 """Undefined names are errors, and nothing is escaped, for the result is C."""
 

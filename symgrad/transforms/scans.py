@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -181,19 +182,19 @@ def _alike(program: Program) -> list[list[Node]]:
 
 def _with_equal_bodies(program: Program) -> Program:
     """Let what holds equal programs hold the same one, at any depth: passes before made each anew for each holder."""
-    known: dict[Any, Program] = {}
+    return within(program, partial(_equal, {})) if len(loops_of(program, scan, while_)) > 1 else program
 
-    def same(body: Program) -> Program:
-        body = within(body, same)
-        nodes = body.nodes()
-        place = {node: k for k, node in enumerate(nodes)}
-        ends = [tuple([place[node] for node in own]) for own in (body.inputs, body.outputs)]
-        key = *ends, tuple([
-            (n.op, *[place[i] for i in n.inputs], () if n.is_input else n.params, n.shape, n.dtype) for n in nodes
-        ])
-        return known.setdefault(key, body)
 
-    return within(program, same) if len(loops_of(program, scan, while_)) > 1 else program
+def _equal(known: dict[Any, Program], body: Program) -> Program:
+    """Return the first of the programs that are equal to one."""
+    body = within(body, partial(_equal, known))
+    nodes = body.nodes()
+    place = {node: k for k, node in enumerate(nodes)}
+    ends = [tuple([place[node] for node in own]) for own in (body.inputs, body.outputs)]
+    key = *ends, tuple([
+        (n.op, *[place[i] for i in n.inputs], () if n.is_input else n.params, n.shape, n.dtype) for n in nodes
+    ])
+    return known.setdefault(key, body)
 
 
 def _wider_first(program: Program) -> Program:

@@ -77,7 +77,7 @@ class Entry(NamedTuple):
         opened: whether extents are left open.
         taken: what Python's conditions on traced values came to, by the numbers of their guards.
         paths: all compilations for the same arguments, where conditions come to something else; the last one that
-            served a call is the first.
+            served a call is the first. None are listed where it is the only one, which so does not hold itself.
     """
 
     signature: Signature
@@ -89,13 +89,18 @@ class Entry(NamedTuple):
     taken: dict[int, Branch]
     paths: list[Entry]
 
+    @property
+    def ways(self) -> list[Entry]:
+        """All paths, itself among them."""
+        return self.paths or [self]
+
     def known(self, number: int, tried: Sequence[Entry]) -> tuple[Entry | None, list[Branch]]:
         """Return the path of a call in which guard `number` comes to something else, and what is known of that."""
         told = [branch for k, branch in self.taken.items() if k < number]
         missed = self.taken[number]
         if type(missed.outcome) is bool:
             told.append(missed._replace(outcome=not missed.outcome))
-        for path in self.paths:
+        for path in self.ways:
             if not any(path is one for one in tried) and [*path.taken.values()][: len(told)] == told:
                 return path, told
         return None, told
@@ -312,7 +317,7 @@ class Function(Generic[P, R]):
     def _taken(self, entry: Entry, call: Leaves, run: Callable[[Entry], Any]) -> tuple[Entry, Any]:
         """Run a call on the path that its conditions take; the first that is tried is the last one that was taken."""
         tried: list[Entry] = []
-        entry = entry.paths[0]
+        entry = entry.ways[0]
         while True:
             missed = None
             try:
@@ -328,7 +333,7 @@ class Function(Generic[P, R]):
             tried.append(entry)
             with self._lock:
                 entry = self._path(entry, missed, tried, call)
-        if entry.paths[0] is not entry:
+        if entry.ways[0] is not entry:
             with self._lock:
                 entry.paths[:] = [entry, *[one for one in entry.paths if one is not entry]]
         self._last = entry
@@ -339,7 +344,7 @@ class Function(Generic[P, R]):
         path, told = entry.known(number, tried)
         if path is not None:
             return path
-        if len(entry.paths) >= self._options.paths:
+        if len(entry.ways) >= self._options.paths:
             raise self._too_many(entry, number)
         at = entry.taken[number]
         try:
@@ -353,6 +358,8 @@ class Function(Generic[P, R]):
             alone = self._made(key, self._arguments.checked(call)[0], sizes, call.leaves, extents)
             sizes.alone[extents] = None
             return alone
+        if not entry.paths:
+            entry.paths.append(entry)
         entry.paths.append(made := made._replace(paths=entry.paths, opened=entry.opened))
         where = f" at {at.line}: {at.line.text}" if at.line else ""
         self._reasons.append(f"a condition came to something else than {at.outcome}{where}")
@@ -361,13 +368,13 @@ class Function(Generic[P, R]):
     def _too_many(self, entry: Entry, number: int) -> PathsError:
         """Compose the error of a call beyond the paths that are allowed."""
         place = entry.taken[number].place
-        every = [branch for path in entry.paths for branch in path.taken.values()]
+        every = [branch for path in entry.ways for branch in path.taken.values()]
         found = Counter([branch.outcome for branch in every if branch.place == place])
         ways = " and ".join([f"to {outcome} in {count}" for outcome, count in found.most_common(3)])
         plain = " and ".join(self._lengths.differ(place[0]))
         why = f"; {plain} in this loop, which Python itself computes, may differ on each path" if plain else ""
         return PathsError(
-            f"{self.__name__}() has {len(entry.paths)} paths by Python's conditions on traced values, as many as "
+            f"{self.__name__}() has {len(entry.ways)} paths by Python's conditions on traced values, as many as "
             f"Options(paths={self._options.paths}) allows; this condition came {ways} of them, and now to something "
             f"else{why}", line=place[0],
             instead=("arrays made by np.zeros(...), np.array(...) in the place of lists and dicts; " if plain else "")
@@ -494,11 +501,10 @@ class Function(Generic[P, R]):
         stages, program, unflatten, tree, taken, outside = self._staged(signature, leaves, told)
         built = build(stages, program, find(self._options))
         call = Call(program, built.interface, built.library, signature, self._options, unflatten, alone, outside)
-        short = None if call.short is None else self._captured.watched(call.short, MISS)
+        short = call.short()
+        short = short and self._captured.watched(short, MISS)
         opened = not all(is_static(one.shape) for one in signature.specs)
-        entry = Entry(signature, built, tree, call, short, opened, taken, [])
-        entry.paths.append(entry)
-        return entry
+        return Entry(signature, built, tree, call, short, opened, taken, [])
 
     def _staged(
         self, signature: Signature, leaves: Sequence[Any], told: Sequence[Branch] = (),
@@ -820,7 +826,7 @@ class Function(Generic[P, R]):
             shown = tuple([show_signature(e.signature, self._arguments.label) for e in self._entries.values()])
             paths = tuple([
                 tuple([f"{one.line} came to {one.outcome}" for one in path.taken.values()])
-                for entry in self._entries.values() for path in entry.paths
+                for entry in self._entries.values() for path in entry.ways
             ])
             reasons = tuple(self._reasons)
             return CacheInfo(shown, len(reasons), reasons, self._hits, tuple(self._refusals()), paths)
@@ -853,7 +859,7 @@ class Function(Generic[P, R]):
         from symgrad.ir.saved.programs import dumps
 
         state = self._state()
-        entries = [path for key, entry in self._entries.items() if key.captured == state for path in entry.paths]
+        entries = [path for key, entry in self._entries.items() if key.captured == state for path in entry.ways]
         saved = tuple([
             Saved(dumps(constants_for(e.built.program, e.call.read())), e.signature, e.tree) for e in entries
         ])

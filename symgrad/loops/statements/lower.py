@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -79,6 +80,27 @@ def lower(program: Program) -> LoopProgram:
     """
     _refuse_two_of_a_name(program)
     return _Lowering(program).run()
+
+
+@dataclass(slots=True)
+class _Binding:
+    """What an op's body means where it stands: what is read and written of its operands, and indices of that."""
+
+    lowering: _Lowering
+    node: Node
+    arrays: dict[int, Array]
+
+    def read(self, a: Access) -> Any:
+        if a.array < 0:
+            return self.at(a)
+        indices = tuple([self.index(i) for i in a.indices])
+        return self.lowering.read(self.node.inputs[a.array], indices, a.flat)
+
+    def at(self, a: Access) -> Access:
+        return Access(self.arrays[a.array], tuple([self.index(i) for i in a.indices]), a.flat)
+
+    def index(self, i: Any) -> Any:
+        return self.lowering.place(self.node, i, self.read) if isinstance(i, Lookup) else i
 
 
 class _Lowering:
@@ -329,24 +351,14 @@ class _Lowering:
         return _whole(arrays[-1])
 
     def bound(self, statement: Statement, node: Node, arrays: dict[int, Array]) -> Statement:
-
-        def read(a: Access) -> Any:
-            indices = tuple([index(i) for i in a.indices])
-            return self.read(node.inputs[a.array], indices, a.flat) if a.array >= 0 else at(a)
-
-        def at(a: Access) -> Access:
-            return Access(arrays[a.array], tuple([index(i) for i in a.indices]), a.flat)
-
-        def index(i: Any) -> Any:
-            return self.place(node, i, read) if isinstance(i, Lookup) else i
-
+        here = _Binding(self, node, arrays)
         if statement.routine is not None:
             self.strided(node, statement.value)
         if statement.how == How.CHECK:
             self.checks.append(Check(len(self.checks) + 1, -1, 0, node.line, statement.failure))
             statement = statement.with_(check=len(self.checks))
-        prefix, target = frozenset([arrays[k] for k in statement.prefix]), at(statement.target)
-        return statement.with_(target=target, value=mapped(statement.value, read, index), prefix=prefix)
+        prefix, target = frozenset([arrays[k] for k in statement.prefix]), here.at(statement.target)
+        return statement.with_(target=target, value=mapped(statement.value, here.read, here.index), prefix=prefix)
 
     def place(self, node: Node, lookup: Lookup, found: Callable[[Access], Any]) -> Any:
         """Bind an index that is looked up; what is counted and certain to lie on the axis is no lookup."""

@@ -322,7 +322,6 @@ class Splitting:
             for array, whole in self.whole.items() if not all(whole)
         }
         self.parts: dict[tuple[Array, tuple[int, ...]], Array] = {}
-        self.change = everywhere(self.access)
 
     def note(self, access: Access) -> None:
         """Note the dimensions that something else than an integer walks."""
@@ -337,7 +336,7 @@ class Splitting:
     def statement(self, s: Statement) -> Statement:
         """Let a statement use the new arrays."""
         used = any(access.array in self.taken for access in s.touched)
-        return s.mapped(*self.change) if used else s
+        return s.mapped(*everywhere(self.access)) if used else s
 
     def access(self, access: Access) -> Access:
         """Put an element's own array in the place of the whole one."""

@@ -1,0 +1,83 @@
+"""What a function was compiled from is freed with the function, at once: it is no cycle that a collector must find."""
+
+from __future__ import annotations
+
+import gc
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pytest
+
+import symgrad as sg
+from symgrad.ir.node import Node
+from symgrad.ir.notation import Statement
+from symgrad.ir.program import Program
+from symgrad.loops.program import Cond, Loop, LoopProgram, Outlined, While
+from symgrad.loops.verify import Section, Site
+from symgrad.ops.control import cond, scan, while_
+
+KINDS = Node, Program, LoopProgram, Statement, Loop, Cond, While, Outlined, Section, Site
+
+
+def chain(x):
+    for k in range(20):
+        x = np.sin(x) * (1 + 0.1 * k) + x[::-1]
+    return np.sum(x)
+
+
+def steps(x):
+    total = x[0]
+    for k in range(100):
+        total = np.sin(total) * x[k % 5]
+    return total
+
+
+def written(x):
+    y = np.zeros(5)
+    for k in range(5):
+        y[k] = x[4 - k] ** 2
+    return np.sum(y)
+
+
+def looked_up(x):
+    return np.sum(x[np.array([3, 1, 1, 0, 4])] * np.arange(5))
+
+
+def batch(x):
+    return sg.vmap(sg.grad(lambda x, y: chain(x * y)), (None, 0))(x, np.stack([x, x]))
+
+
+PROGRAMS: dict[str, tuple[Any, Any]] = {
+    "chain": (sg.jit, chain), "gradient": (sg.grad, chain), "steps": (sg.value_and_grad, steps),
+    "writes": (sg.grad, written), "batches": (sg.jit, batch), "indices": (sg.grad, looked_up),
+    "interpreted": (sg.grad, steps),
+}
+
+
+def alive():
+    return Counter(type(thing).__name__ for thing in gc.get_objects() if isinstance(thing, KINDS))
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_nothing_is_left(name):
+    """After the first time, which fills what is kept for all functions."""
+    (mode, fun), x = PROGRAMS[name], np.linspace(0.5, 1.0, 5)
+    options = sg.Options(compiler="none") if name == "interpreted" else sg.Options(cache=False)  # or no loops are made
+    found = []
+    gc.collect()
+    for _ in range(2):
+        gc.disable()
+        try:
+            before = alive()
+            function = mode(fun, options=options)
+            function(x)
+            during = alive() - before
+            del function
+            for module in (cond, scan, while_):
+                module._needs.cache_clear()  # a few programs, on purpose
+            found.append(alive() - before)
+        finally:
+            gc.enable()
+    assert during["Node"] > 5
+    assert found[1] == {}
