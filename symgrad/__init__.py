@@ -12,14 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 from symgrad.api import linalg
 from symgrad.api.call.function import Function
-from symgrad.api.check import check_grads
 from symgrad.api.modes.control import checkpoint, cond, fori_loop, scan, switch, while_loop
 from symgrad.api.modes.derivatives import grad, hessian, hvp, jacfwd, jacrev, jit, value_and_grad
 from symgrad.api.modes.gradients import gradients, stop_gradient
 from symgrad.api.modes.linearize import jvp, linearize, vjp
 from symgrad.api.modes.vmap import vmap
 from symgrad.api.rules.custom import custom_jvp, custom_vjp
-from symgrad.api.rules.define import define_op, extern
 from symgrad.api.rules.override import override_gradient
 from symgrad.api.trees import ravel_pytree, tree_map, tree_paths
 from symgrad.build.threads import get_num_threads, set_num_threads
@@ -34,6 +32,8 @@ from symgrad.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from symgrad import optim
+    from symgrad.api.check import check_grads
+    from symgrad.api.rules.define import define_op, extern
 
 __all__ = [
     "Function", "NoGradient", "Options", "Package", "Spec", "SymgradError", "SymgradWarning", "Tracer", "check_grads",
@@ -43,9 +43,16 @@ __all__ = [
     "tree_paths", "value_and_grad", "vjp", "vmap", "while_loop",
 ]
 
+_LATE = {
+    "check_grads": "symgrad.api.check", "define_op": "symgrad.api.rules.define", "extern": "symgrad.api.rules.define",
+}
+
 
 def __getattr__(name: str) -> Any:
-    """Import a library on top of the compiler when it is asked for."""
+    """Import when it is asked for what most programs do not ask for: the import takes long enough without it."""
     if name == "optim":
         return import_module(f"symgrad.{name}")
+    if name in _LATE:
+        found = globals()[name] = getattr(import_module(_LATE[name]), name)
+        return found
     raise AttributeError(f"module 'symgrad' has no attribute {name!r}")

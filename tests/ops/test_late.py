@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 import scipy.special
 
 from symgrad.ops.declare.forms import Late
+from symgrad.ops.elementwise import special
 
 
 def run(text: str) -> str:
@@ -68,3 +70,24 @@ def test_dtypes_beyond_one_float_are_asked_of_scipy() -> None:
     for kinds in ((f4, f4, None), (f8, f8, None), (f4, f8, None), (f4, float, None), (i8, f4, None), (i8, i8, None)):
         assert Late("xlogy", 2).resolve_dtypes(kinds) == scipy.special.xlogy.resolve_dtypes(kinds)
     assert Late("erf").resolve_dtypes((i8, None)) == (f8, f8)
+
+
+def test_programs_without_it_run_without_it() -> None:
+    """What rewrites make of them has a formula: the import took longer than all of the first call."""
+    said = run(HEAD + """
+print(repr(sg.value_and_grad(f, options=o)(np.array([0.3, -2.0]))[1].tolist()))
+assert "scipy.special" not in sys.modules
+""")
+    expit = scipy.special.expit(np.array([0.3, -2.0]))
+    np.testing.assert_allclose(ast.literal_eval(said), expit * (1 - expit) + expit, rtol=1e-14)
+
+
+@pytest.mark.parametrize("name", ["expit", "log_expit"])
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_formulas_until_it_is_imported(name: str, dtype: str) -> None:
+    formula = vars(special)[name].numpy.formula
+    x = np.array([0.0, -0.0, 0.3, -0.3, 5.0, -5.0, 40.0, -40.0, 800.0, -800.0, np.inf, -np.inf, np.nan], dtype)
+    with np.errstate(all="ignore"):
+        found, expected = formula(x), getattr(scipy.special, name)(x)
+    assert found.dtype == expected.dtype
+    np.testing.assert_allclose(found, expected, rtol=4 * np.finfo(dtype).eps, atol=np.finfo(dtype).tiny)

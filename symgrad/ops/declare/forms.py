@@ -46,10 +46,11 @@ class Late:
 
     nout = 1
 
-    def __init__(self, name: str, nin: int = 1) -> None:
-        """Name it and say how many arguments it takes."""
+    def __init__(self, name: str, nin: int = 1, formula: Callable[..., Any] | None = None) -> None:
+        """Name it and say how many arguments it takes, and a formula until SciPy is there: of what rewrites make."""
         module, _, self.__name__ = name.rpartition(":" if ":" in name else ".")
         self.module, self.nin, self.__doc__ = f"scipy.{module or 'special'}", nin, None
+        self.formula = formula
 
     @property
     def function(self) -> Any:
@@ -58,6 +59,8 @@ class Late:
 
     def __call__(self, *args: Any, **options: Any) -> Any:
         """Call it."""
+        if self.formula is not None and self.module not in sys.modules:
+            return self.formula(*args, **options)
         return self.function(*args, **options)
 
     def resolve_dtypes(self, kinds: tuple[Any, ...]) -> tuple[Any, ...]:
