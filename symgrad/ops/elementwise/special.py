@@ -64,7 +64,8 @@ expit_slope = elementwise(
     c="sg_expit_slope{f}({0})", sample=normal(), edges=(*SPECIAL, 745.0, -745.0))
 
 expit = elementwise(
-    numpy=Late("expit", formula=lambda x: 1 / (1 + np.exp(-x))), value=lambda x: 1 / (1 + sp.exp(-x)), ddx=lambda x, _y: expit_slope(x),
+    numpy=Late("expit", formula=lambda x: 1 / (1 + np.exp(-x))),
+    value=lambda x: 1 / (1 + sp.exp(-x)), ddx=lambda x, _y: expit_slope(x),
     c="sg_expit{f}({0})", sample=normal(), edges=(*SPECIAL, 745.0, -745.0))
 
 logit_slope = elementwise(
@@ -78,7 +79,8 @@ logit = elementwise(
     c="sg_logit{f}({0})", sample=between(0.05, 0.95), edges=(*SPECIAL, 0.31, 0.64))
 
 log_expit = elementwise(
-    numpy=Late("log_expit", formula=lambda x: -np.logaddexp(0, -x)), value=lambda x: -sp.log(1 + sp.exp(-x)), ddx=lambda x, _y: expit(-x),
+    numpy=Late("log_expit", formula=lambda x: -np.logaddexp(0, -x)),
+    value=lambda x: -sp.log(1 + sp.exp(-x)), ddx=lambda x, _y: expit(-x),
     c="sg_log_expit{f}({0})", sample=normal(), edges=(*SPECIAL, 745.0, -1000.0))
 
 
