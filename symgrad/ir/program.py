@@ -36,7 +36,7 @@ class Program:
         rules: rules of the user's that stand in the place of ops' own in what was derived, in words.
         again: how often its derivatives compute anew what they kept nothing of.
         moments: of a program as it was traced, where Python asked for its guards, by their numbers.
-        fork: of such a program, a condition in a loop that went both ways.
+        forks: of such a program, loops with conditions in them whose rounds were traced for all ways.
     """
 
     inputs: tuple[Node, ...]
@@ -50,7 +50,7 @@ class Program:
     rules: tuple[str, ...] = ()
     again: int = 0
     moments: Mapping[int, Any] = field(default_factory=dict)
-    fork: Any = None
+    forks: tuple[Any, ...] = ()
 
     @property
     def results(self) -> tuple[Node, ...]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from contextlib import contextmanager
+from types import FunctionType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -16,9 +17,11 @@ from symgrad.errors import UnsupportedError
 from symgrad.ir.evaluate import computed
 from symgrad.ir.node import Node
 from symgrad.ops.control.guard import guard
+from symgrad.trace.constants import held
+from symgrad.trace.forks import Head
 from symgrad.trace.lines import is_user_code, user_frame, user_line
 from symgrad.trace.nested import settled
-from symgrad.trace.rounds import loop_around
+from symgrad.trace.rounds import contents, loop_around
 from symgrad.trace.signature import flatten
 from symgrad.trace.tracer import Tracer, as_node
 
@@ -91,7 +94,8 @@ class Moment(NamedTuple):
         frame: tells the calls of the code apart; kept, so that no other call gets its identity.
         variables: the nodes of traced variables, and what plain ones are, by name and place in a structure.
         globals: of the code.
-        again: how many conditions there were when the same one was asked again, of the same nodes, the last time.
+        clock, again: how often anything had been asked, and when the same was asked again, of the same nodes, last.
+        around: the call, of the code or of what called it, that is in a loop, and where this begins; None without one.
         within: the loops that count by a traced number around, the outermost first; of each the number of the round and
             how many there are are variables of no name.
     """
@@ -101,7 +105,9 @@ class Moment(NamedTuple):
     frame: FrameType
     variables: dict[tuple[str, Any, int], Any]
     globals: dict[str, Any]
+    clock: int = 0
     again: int = 0
+    around: tuple[FrameType, int] | None = None
     within: tuple[Steps, ...] = ()
 
     @property
@@ -116,6 +122,10 @@ MANY = 64
 
 SMALL = 1 << 12
 """Plain arrays of so few bytes are known by what they hold."""
+
+
+LARGE = 1 << 20
+"""Arrays that are made while a function is traced are constants up to so many bytes, where a loop may write them."""
 
 
 _STRUCTURES = frozenset({list, tuple, dict})
@@ -135,17 +145,21 @@ def _has_few(value: Any) -> bool:
     return not stack and count <= MANY
 
 
-def moment(trace: Trace, frame: FrameType) -> Moment:
-    """Note what a frame of the user's code has in its variables."""
+def moment(trace: Trace, frame: FrameType, variables: Mapping[str, Any], *, arrays: bool = False) -> Moment:
+    """Note what a frame of the user's code has in its variables; of local `arrays`, not yet traced, what they hold."""
     found: dict[tuple[str, Any, int], Any] = {}
-    for name, value in frame.f_locals.items():
+    for name, value in variables.items():
         values: list[Any] = [value]
         tree = None
         if type(value) in _STRUCTURES and _has_few(value):
             values, tree = flatten(value)
         for k, leaf in enumerate(values):
             if type(leaf) not in _STRUCTURES:  # one of many leaves
-                leaf = settled(leaf)  # noqa: PLW2901 - as it is now
+                own = settled(leaf)  # as it is now
+                plain = arrays and own is not leaf and type(own) is np.ndarray
+                if plain and own.nbytes <= LARGE and own.dtype.kind in "fiub":
+                    own = Tracer(held(trace, own.copy()), trace)
+                leaf = own  # noqa: PLW2901
             if type(leaf) is Tracer:
                 found[name, tree, k] = as_node(trace, leaf) if leaf.owner is trace else leaf
             else:
@@ -156,17 +170,27 @@ def moment(trace: Trace, frame: FrameType) -> Moment:
         found["", steps.at, 0], found["", steps.at, 1] = steps.number, steps.count
     if trace.branches is not None and trace.branches.carrying is not None:
         found |= trace.branches.carrying.numbers(frame)
-    return Moment(frame.f_code, frame.f_lasti, frame, found, frame.f_globals, within=within)
+    clock = 0 if trace.branches is None else trace.branches.clock
+    return Moment(frame.f_code, frame.f_lasti, frame, found, frame.f_globals, clock, within=within)
 
 
 class Opaque:
-    """A variable that is known by its identity alone, or as a small plain array by what it holds."""
+    """A variable that is known by its identity, as a small plain array by what it holds, or a function by its code.
+
+    A function that is made anew in each run of the code around it is the same where it has the same values from there.
+    """
 
     def __init__(self, value: Any) -> None:
         """Keep it, so that no other one gets its identity."""
         self.value = value
         small = type(value) is np.ndarray and value.nbytes <= SMALL and not value.dtype.hasobject
-        self.key = (value.dtype, value.shape, value.tobytes()) if small else id(value)
+        self.key: Any = (value.dtype, value.shape, value.tobytes()) if small else id(value)
+        if type(value) is FunctionType and not value.__dict__:
+            own = [*contents(value), *(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values()]
+            self.key = value.__code__, *[
+                one.node if type(one) is Tracer else one.__code__ if type(one) is FunctionType else Opaque(one).key
+                for one in own
+            ]
 
     def __eq__(self, other: object) -> bool:
         """Whether it is the same thing."""
@@ -195,7 +219,9 @@ class Branches:
         counts: for each guard of these its loop, where the call does not say that it holds; else None.
         asked: how many guards are none of these.
         unknown: what the call's values are not known of.
-        carrying: puts traced numbers in the place of plain ones that loops carry.
+        carrying: sees rounds begin, and puts traced numbers in the place of plain ones that loops carry.
+        heads, through, loops: where it saw this, which of the loops ran out, and how many began.
+        clock: how often anything was asked.
         outputs: what is traced.
     """
 
@@ -220,6 +246,9 @@ class Branches:
         self.drawn: tuple[str, Line | None] | None = None
         self.policy: Policy | None = None
         self.carrying: Carrying | None = None
+        self.heads: list[Head] = []
+        self.through: set[int] = set()
+        self.loops = self.clock = 0
         self.outputs: Sequence[Node] = ()
         self._told = {branch.place: branch.outcome for branch in self.told}
         self._counts: Counter[Line | None] = Counter()
@@ -276,6 +305,7 @@ class Branches:
     def outcome(self, trace: Trace, node: Node) -> bool | int | None:
         """Return what a boolean or an integer without axes comes to; None where it has no value here."""
         asked = trace.graph.first.get(node, node)
+        self.clock += 1
         if asked not in self._known:
             line, frame = user_line(), user_frame()
             place = line, self._counts[line]
@@ -285,14 +315,21 @@ class Branches:
                     self.lengths.ask_all()
                 return None
             self._counts[line] += 1
-            forced = None if self.policy is None or frame is None else self.policy(frame)
+            forced = None if self.policy is None or frame is None else self.policy()
             outcome = self._known[asked] = forced if forced is not None else found.item() if told is None else told
             if not node.is_constant:
                 self.asked += 1
                 self._record(trace, node, frame, Branch(outcome, place))
         elif (number := self._numbers.get(asked)) is not None:
-            self.moments[number] = self.moments[number]._replace(again=len(self.taken))
+            self.moments[number] = self.moments[number]._replace(again=self.clock)
         return self._known[asked]
+
+    def head(self, trace: Trace, frame: FrameType, variables: Mapping[str, Any], loop: int) -> None:
+        """Note that a round of a loop begins."""
+        own = moment(trace, frame, variables, arrays=True)
+        self.heads.append(Head(loop, own, len(trace.graph), len(self.taken), self.clock))
+        if self.policy is not None:
+            self.policy.begin(loop)
 
     def count(self, trace: Trace, node: Node, frame: FrameType, goes_on: bool, loop: Any) -> int:
         """Let a loop go on that counts by a traced number, or end; return the guard's number."""
@@ -303,28 +340,33 @@ class Branches:
     def _record(self, trace: Trace, node: Node, frame: FrameType | None, branch: Branch) -> int:
         number = len(self.taken)
         if frame is not None:
-            self.seen[number] = self.moments[number] = moment(trace, frame)
+            around = self._within(trace.graph, frame)
+            own = moment(trace, frame, frame.f_locals)._replace(around=around)
+            self.seen[number] = self.moments[number] = own
             self._numbers[trace.graph.first.get(node, node)] = number
-            self._within(trace.graph, frame)
         params = branch.outcome, number
         self.levels[-1].append(trace.graph.node(guard, (node,), params, (), np.dtype(bool), branch.line))
         self.taken.append(branch)
         return number
 
-    def _within(self, graph: Graph, frame: FrameType) -> None:
-        """Let expressions behind the loops that ask be nodes of their own.
+    def _within(self, graph: Graph, frame: FrameType) -> tuple[FrameType, int] | None:
+        """Let expressions behind the loops that ask be nodes of their own; return the innermost of these.
 
         Behind ``b = a; a = 0.7 * a`` the value of ``0.7 * b`` is that of `a` where there was a round, and only there.
         """
         up: FrameType | None = frame
+        found = None
         for _ in range(CALLERS):
             if up is None or not is_user_code(up.f_code.co_filename):
                 break
             head, end = loop_around(up.f_code, up.f_lasti)
-            if head >= 0 and (up, head, end) not in self._around:
-                self._around.append((up, head, end))
+            if head >= 0:
+                found = found or (up, head)
+                if (up, head, end) not in self._around:
+                    self._around.append((up, head, end))
             up = up.f_back
         self._graph, graph.watch = graph, self._leave
+        return found
 
     def _leave(self) -> None:
         if any(not head <= up.f_lasti <= end for up, head, end in self._around) and self._graph is not None:

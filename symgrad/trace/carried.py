@@ -26,7 +26,7 @@ from symgrad.trace.state import current
 from symgrad.trace.tracer import Tracer, as_node
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
     from types import CodeType, FrameType
 
     from symgrad.ir.program import Program
@@ -53,17 +53,19 @@ class Carrying:
 
     Attributes:
         loops: where they begin, and how far they go, by their code.
-        rounds: the number of the round that a loop is in, by its frame.
+        carried: those that carry traced numbers; of others is seen where their rounds begin.
+        rounds, begun: the number of the round that a loop is in, and of the loop, by its frame.
         told: whether code ran that may tell traced numbers from plain ones where it would say nothing.
     """
 
-    def __init__(self, keys: set[Key]) -> None:
+    def __init__(self, carried: set[Key], seen: Iterable[Key]) -> None:
         """Begin with none of them."""
         self.loops: dict[CodeType, dict[int, int]] = {}
-        for code, head in keys:
+        self.carried = carried
+        for code, head in {*carried, *seen}:
             self.loops.setdefault(code, {})[head] = loop_around(code, head)[1]
         self.rounds: dict[FrameType, dict[int, Node]] = {}
-        self.own: set[tuple[Any, ...]] = set()
+        self.begun: dict[FrameType, dict[int, int]] = {}
         self.told = False
 
     @contextmanager
@@ -87,48 +89,60 @@ class Carrying:
         if loops is None:
             return None
         last = -1
+        begun = self.begun.setdefault(frame, {})
 
         def runs(frame: FrameType, event: str, _arg: Any) -> Any:
             nonlocal last
             if event == "opcode":
                 at = frame.f_lasti
+                if last in begun and not last <= at <= loops[last] and (trace := current()) is not None:
+                    trace.branches.through.add(begun[last])  # type: ignore[union-attr]  # it had them when it began
                 if at in loops and (trace := current()) is not None and trace.branches is not None:
-                    self._begin(trace, frame, at, goes_on=at <= last <= loops[at])
+                    goes_on = at in begun and at <= last <= loops[at]
+                    variables = frame.f_locals  # asked for once more, they are as they were
+                    if not goes_on:
+                        begun[at], trace.branches.loops = trace.branches.loops, trace.branches.loops + 1
+                    if (frame.f_code, at) in self.carried:
+                        self._begin(trace, frame, variables, at, None if goes_on else begun[at])
+                    trace.branches.head(trace, frame, variables, begun[at])
                 last = at
             return runs
 
         frame.f_trace, frame.f_trace_opcodes, frame.f_trace_lines = runs, True, False
         return runs
 
-    def _begin(self, trace: Trace, frame: FrameType, at: int, *, goes_on: bool) -> None:
-        """Put traced numbers in the place of the plain ones that a round begins with: each its own."""
+    def _begin(
+        self, trace: Trace, frame: FrameType, variables: dict[str, Any], at: int, loop: int | None,
+    ) -> None:
+        """Put traced numbers in the place of the plain ones that a round begins with: each its own.
+
+        The number of a loop is given with its first round; the same run makes the same nodes.
+        """
         rounds = self.rounds.setdefault(frame, {})
-        before: Any = Tracer(rounds[at] if goes_on else constant(trace, np.int64(len(trace.graph))), trace)
-        rounds[at] = as_node(trace, before + 1 if goes_on else before - before)
+        before: Any = Tracer(rounds[at] if loop is None else constant(trace, np.int64(~loop)), trace)
+        rounds[at] = as_node(trace, before + 1 if loop is None else before - before)
         number: Any = Tracer(rounds[at], trace)
         count = 0
         line = line_at(frame, frame.f_lineno)
 
-        def traced(value: Any, name: tuple[Any, ...]) -> Any:
+        def traced(value: Any) -> Any:
             nonlocal count
             kind = type(value)
             if kind is tuple:
-                return tuple([traced(one, (*name, k)) for k, one in enumerate(value)])
-            if kind is Tracer and value.owner is trace and value.is_number and name in self.own:
+                return tuple([traced(one) for one in value])
+            if kind is Tracer and value.owner is trace and value.is_number and runs_out(frame.f_code, at) is not None:
                 node, weak = value.node, value.weak
             elif is_number(value):
                 node, weak = constant(trace, value), WEAK.get(kind)
             else:
                 return value
-            self.own.add(name)
             count -= 1  # no two are one node
             there = as_node(trace, number >= count)
             return Tracer(trace.graph.node(where, (there, node, node), (), (), node.dtype, line), trace, weak=weak)
 
-        variables = frame.f_locals
         for name in carried_names(frame.f_code, at):
             if name in variables:
-                variables[name] = traced(variables[name], (frame, at, name))
+                variables[name] = traced(variables[name])
 
     def numbers(self, frame: FrameType) -> Mapping[Any, Node]:
         """Return the numbers of the rounds that a frame is in, as variables of no name."""
@@ -138,8 +152,9 @@ class Carrying:
 
 
 class Loop(NamedTuple):
-    """Variables of a loop whose conditions are guards: plain numbers, and what is no node and differs in its rounds."""
+    """How many conditions of a loop are guards; its variables: plain numbers, and what else differs in its rounds."""
 
+    count: int
     numbers: tuple[str, ...]
     differ: tuple[str, ...]
 
@@ -149,16 +164,16 @@ def deciding(branches: Branches, program: Program) -> dict[Key, Loop]:
     groups: dict[Any, list[Moment]] = {}
     for node in program.guards:
         moment = branches.seen.get(node.param("number"))
-        if moment is not None and not moment.counts:
-            groups.setdefault((moment.frame, loop_around(moment.code, moment.at)[0]), []).append(moment)
+        if moment is not None and not moment.counts and moment.around is not None:
+            groups.setdefault(moment.around, []).append(moment)
     found: dict[Key, Loop] = {}
-    for (_, head), moments in groups.items():
-        code = moments[0].code
-        if head < 0 or len(moments) < (FORS if runs_out(code, moments[-1].at) else WHILES):
+    for (frame, head), moments in groups.items():
+        code = frame.f_code
+        if len(moments) < (FORS if runs_out(code, head) is not None else WHILES):
             continue
         names = carried_names(code, head)
         columns: dict[str, dict[Any, None]] = {}
-        for moment in moments:
+        for moment in [one for one in moments if one.frame is frame]:
             leaves: dict[str, list[Any]] = {}
             for (name, tree, k), value in moment.variables.items():
                 if name in names or (name and tree is not None and tree.type in {list, dict}):
@@ -170,12 +185,15 @@ def deciding(branches: Branches, program: Program) -> dict[Key, Loop]:
             for name, own in columns.items()
         }
         loop = Loop(
+            len(moments),
             tuple([name for name in names if any(map(is_number, chain(*plain.get(name, ()))))]),
             tuple([
                 name for name, own in plain.items() if sum(map(bool, own)) > 1 or len({*map(len, columns[name])}) > 1
             ]),
         )
-        if any(loop) or (branches.carrying is not None and head in branches.carrying.loops.get(code, ())):
+        if loop.numbers or loop.differ or runs_out(code, head) is not None or (
+            branches.carrying is not None and head in branches.carrying.loops.get(code, ())
+        ):
             found[code, head] = loop
     return found
 

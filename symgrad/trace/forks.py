@@ -1,21 +1,21 @@
-"""A condition in a Python `for` that goes both ways: the rounds are traced for each way, so that each is known for all.
+"""Conditions in a Python `for` that go several ways: its rounds are traced for each, so that each is known for all.
 
-One trace knows of each round the way that its values go. The function is run again, a few times, and its conditions
-are told to go the other ways, each way once in each round; nothing is recorded of that but what the rounds are.
+One trace knows of each round the way that its values go. The function is run again, a few times, and the conditions
+in the rounds are told to go the other ways, each way once in each round, those too that rounds of former traces went;
+nothing is recorded of that but what the rounds are. Where rounds begin, `Carrying` sees.
 """
 
 from __future__ import annotations
 
 import copy
-import itertools
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from symgrad.errors import heard
-from symgrad.trace.rounds import is_nested, position, remembers, runs_out
+from symgrad.trace.rounds import remembers, runs_out
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from types import FrameType
 
     from symgrad.ir.node import Node
     from symgrad.trace.branches import Branches, Moment
@@ -23,11 +23,32 @@ if TYPE_CHECKING:
 
     Way = tuple[bool, ...]
 
-LEAST = 8
+LEAST = 3
 """So many rounds are traced again; fewer are paths of their own."""
 
 WAYS = 8
 """In so many ways rounds may go."""
+
+RUNS = 64
+"""So often a function is run again."""
+
+
+class Head(NamedTuple):
+    """A place where a round begins, or the last one has ended.
+
+    Attributes:
+        loop: the number of the loop, which begins anew each time that Python comes to it.
+        moment: where it stands, and what was in the variables.
+        nodes: how many there were.
+        guards: how many conditions had been asked.
+        clock: how often anything had been asked.
+    """
+
+    loop: int
+    moment: Moment
+    nodes: int
+    guards: int
+    clock: int
 
 
 class Round(NamedTuple):
@@ -39,39 +60,51 @@ class Round(NamedTuple):
 
 
 class Fork(NamedTuple):
-    """A condition that went both ways.
+    """A loop with conditions in it.
 
     Attributes:
-        guards: those of the condition.
-        inside: of each round the guards in it.
-        moments: where Python asked for each of the former.
-        rounds: for each way all rounds.
+        heads: where its rounds began, and the last one ended.
+        guards: of each round the guards in it.
+        own: the ways that its rounds went.
+        rounds: for each way, of this call or of others, all rounds.
     """
 
-    guards: list[Node]
-    inside: list[list[Node]]
-    moments: list[Moment]
+    heads: list[Head]
+    guards: list[list[Node]]
+    own: set[Way]
     rounds: dict[Way, list[Round]]
 
 
-class Policy:
-    """Tells conditions of a loop where to go: each way once in each round, by the number of the run."""
+class Enough(BaseException):
+    """All rounds are traced that were to be."""
 
-    def __init__(self, key: Any, ways: Sequence[Way], run: int) -> None:
+
+class Policy:
+    """Tells conditions in the rounds of one loop where to go: each way once in each round, by the number of the run."""
+
+    def __init__(self, heads: Sequence[Head], ways: Sequence[Way], run: int) -> None:
         """Begin before the first round."""
-        self.key, self.ways, self.run = key, ways, run
+        self.loop, self.rounds, self.ways, self.run = heads[0].loop, len(heads) - 1, ways, run
         self.round, self.asked = -1, 0
 
-    def __call__(self, frame: FrameType) -> bool | None:
-        """Return where the condition goes that a frame asks for; None where nothing is told."""
-        if (frame.f_code, position(frame.f_code, frame.f_lasti)) == self.key:
+    def begin(self, loop: int) -> None:
+        """Begin a round of a loop."""
+        if loop == self.loop:
             self.round, self.asked = self.round + 1, 0
-        elif self.round < 0:
+
+    def __call__(self) -> bool | None:
+        """Return where a condition goes that is asked now; None where nothing is told.
+
+        Raises:
+            Enough: after the last round.
+        """
+        if self.round < 0:
             return None
-        else:
-            self.asked += 1
+        if self.round >= self.rounds:
+            raise Enough
+        self.asked += 1
         way = self.ways[turn(self.round, self.run, len(self.ways))]
-        return way[self.asked] if self.asked < len(way) else None
+        return way[self.asked - 1] if self.asked <= len(way) else None
 
 
 def turn(k: int, run: int, ways: int) -> int:
@@ -83,68 +116,94 @@ def turn(k: int, run: int, ways: int) -> int:
     return (k + k // ways + run) % ways
 
 
-def fork_of(trace: Trace, branches: Branches, guards: Sequence[Node], run: Callable[[], Any]) -> Fork | None:
-    """Find a condition of a loop that went both ways, and trace its rounds for all of these; None without one."""
-    moments = {node: branches.moments[n] for node in guards if (n := node.param("number")) in branches.moments}
-    groups: dict[Any, list[Node]] = {}
-    for node, at in moments.items():
-        groups.setdefault((at.code, position(at.code, at.at), at.frame), []).append(node)
-    place = {node: k for k, node in enumerate(guards)}
-    for (code, where, _), own in groups.items():
-        outcomes = [node.param("outcome") for node in own]
-        if len(own) < LEAST or {*map(type, outcomes)} != {bool} or len({*outcomes[:-1]}) < 2:
+def forks_of(
+    trace: Trace, branches: Branches, guards: Sequence[Node], run: Callable[[], Any], begun: int = 0,
+) -> list[Fork]:
+    """Trace the rounds of loops for all ways that they go, where these are few.
+
+    Args:
+        trace: what is traced.
+        branches: what was asked.
+        guards: those of the function.
+        run: runs it.
+        begun: how many loops had begun before.
+    """
+    there = {node.param("number"): node for node in guards}
+    loops: dict[int, list[Head]] = {}
+    for head in branches.heads:
+        loops.setdefault(head.loop, []).append(head)
+    found: list[Fork] = []
+    runs = 0
+    for loop, heads in loops.items():
+        own = [[there.get(k) for k in range(a.guards, b.guards)] for a, b in pairwise(heads)]
+        moment = heads[0].moment
+        if heads[0].guards == heads[-1].guards or len(own) < LEAST or runs_out(moment.code, moment.at) is None or any(
+            node is None or type(node.param("outcome")) is not bool
+            or ((at := branches.moments.get(node.param("number"))) is not None and at.counts)  # `whiles` knows these
+            for each in own for node in each
+        ) or remembers(moment):
             continue
-        last = moments[own[-1]].at
-        if not runs_out(code, last) or is_nested(code, last) or remembers(moments[own[0]]):
+        rounds: list[list[Node]] = own  # type: ignore[assignment]  # they are there
+        ways = {tuple([node.param("outcome") for node in each]): None for each in rounds}
+        known: dict[Way, None] = {} if branches.lengths is None else branches.lengths.ways.setdefault(
+            (moment.code, moment.at), {})
+        every = {**ways, **known}
+        if len(ways) > WAYS or (len(every) < 2 and loop not in branches.through):
             continue
-        inside = [list(guards[place[a] + 1 : place[b]]) for a, b in itertools.pairwise(own)]
-        if any(node in moments and moments[node].counts for each in inside for node in each):
-            continue  # `whiles` knows how many rounds there are
-        ways = [(a.param("outcome"), *[g.param("outcome") for g in more]) for a, more in zip(own, inside, strict=False)]
-        known = [*dict.fromkeys(ways)]
-        if len(known) > WAYS:
-            continue
-        runs = [_forced(trace, branches, Policy((code, where), known, k), run) for k in range(len(known))]
-        rounds: dict[Way, list[Round]] = {way: [] for way in known}
-        for k in range(len(own) - 1):
-            for number, each in enumerate(runs):
-                way = known[turn(k, number, len(known))]
-                found = None if each is None or len(each) != len(own) else each[k]
-                if found is None or found[0] != way:
-                    return None
-                rounds[way].append(found[1])
-        return Fork(own, inside, [moments[node] for node in own], rounds)
-    return None
+        for some in (every, ways)[len(every) > WAYS or len(every) == len(ways) :]:
+            runs += len(some)
+            traced = _traced(trace, branches, heads, [*some], run, begun) if runs <= RUNS else None
+            if traced is not None:
+                known |= ways
+                found.append(Fork(heads, rounds, {*ways}, traced))
+                break
+    return found
+
+
+def _traced(
+    trace: Trace, branches: Branches, heads: list[Head], ways: list[Way], run: Callable[[], Any],
+    begun: int,
+) -> dict[Way, list[Round]] | None:
+    """Trace all rounds of a loop for each way; None where they do not go these ways."""
+    rounds: dict[Way, list[Round]] = {way: [] for way in ways}
+    runs = [_forced(trace, branches, Policy(heads, ways, k), run, begun) for k in range(len(ways))]
+    for k in range(len(heads) - 1):
+        for number, each in enumerate(runs):
+            way = ways[turn(k, number, len(ways))]
+            if each is None or each[k][0] != way:
+                return None
+            rounds[way].append(each[k][1])
+    return rounds
 
 
 def _forced(
-    trace: Trace, branches: Branches, policy: Policy, run: Callable[[], Any],
+    trace: Trace, branches: Branches, policy: Policy, run: Callable[[], Any], begun: int,
 ) -> list[tuple[Way, Round]] | None:
-    """Run a function with its conditions told; return what its rounds are, the last one empty, or None."""
+    """Run a function with its conditions told; return what the rounds are, or None."""
     fork = copy.copy(branches)
     fork.forget()
     fork.taken, fork.moments, fork.seen, fork.levels, fork.policy = [], {}, {}, [[]], policy
+    fork.heads, fork.through, fork.loops = [], set(), begun
     refused = len(heard.refusals or ())
     before, trace.branches = trace.branches, fork
     try:
         run()
+    except Enough:
+        pass
     except Exception:  # noqa: BLE001 - a way that Python does not go may raise anything, and is no loop then
         return None
     finally:
         trace.branches = before
         del (heard.refusals or [])[refused:]
-    guards = fork.levels[0]
-    own = [
-        k for k, node in enumerate(guards) if (at := fork.moments.get(node.param("number"))) is not None
-        and (at.code, position(at.code, at.at)) == policy.key
-    ]
+    there = {node.param("number"): node for node in fork.levels[0]}
+    heads = [head for head in fork.heads if head.loop == policy.loop]
+    if len(heads) <= policy.rounds:
+        return None
     found: list[tuple[Way, Round]] = []
-    for begin, end in zip(own, [*own[1:], len(guards)], strict=True):
-        asked = guards[begin:end]
-        variables = [
-            fork.moments[guards[k].param("number")].variables if k < len(guards) else {} for k in (begin, end)
-        ]
+    for begin, end in pairwise(heads[: policy.rounds + 1]):
+        asked = [there[k] for k in range(begin.guards, end.guards) if k in there]
+        if len(asked) < end.guards - begin.guards:
+            return None
         way = tuple([node.param("outcome") for node in asked])
-        found.append((way, Round(variables[0], [node.inputs[0] for node in asked], variables[1])))
+        found.append((way, Round(begin.moment.variables, [node.inputs[0] for node in asked], end.moment.variables)))
     return found
-

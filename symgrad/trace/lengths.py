@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import builtins
 import dis
+import functools
 import sys
 import threading
 from collections import Counter
@@ -34,7 +35,7 @@ from symgrad.trace.state import current
 from symgrad.trace.tracer import Extent, Tracer, as_node
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from types import CodeType, FrameType
 
     from symgrad.errors import Line
@@ -59,9 +60,11 @@ class Lengths:
         now: those that do so in this call.
         exact: loops that end by a condition, of which no round is traced that the call has not.
         carried: loops that carry plain numbers, which are traced.
+        served: those of them that became loops so, in some call.
         idle: those of them where they are not in this call.
         differing: plain variables of loops that were seen to decide by such.
         expected: what a call gives with its plain numbers, while it is seen whether others give the same.
+        ways: those that rounds of loops went.
         whole: whether all rounds of a call are traced, for what comes behind a loop asks for values.
         seeks: whether it looks for loops.
         changes: how often any of this changed.
@@ -74,8 +77,10 @@ class Lengths:
         self.now: set[tuple[CodeType, int]] = set()
         self.exact: set[tuple[CodeType, int]] = set()
         self.carried: set[tuple[CodeType, int]] = set()
+        self.served: set[tuple[CodeType, int]] = set()
         self.idle: set[tuple[CodeType, int]] = set()
         self.differing: dict[tuple[CodeType, int], tuple[str, ...]] = {}
+        self.ways: dict[tuple[CodeType, int], dict[tuple[bool, ...], None]] = {}
         self.expected: list[Any] | None = None
         self.whole, self.seeks = False, True
         self.changes = 0
@@ -88,23 +93,28 @@ class Lengths:
         """Trace again, with a stand-in for `range` and its like, where a frame's `for` asks these for plain numbers."""
         names, code = frame.f_globals, frame.f_code
         (name,) = one if len(one := callee(code, frame.f_lasti) or ()) == 1 else ("",)
-        own = name in names or name in code.co_varnames + code.co_freevars + code.co_cellvars
-        if not self.seeks or name not in _STAND_INS or own:
+        head, around = heading(code, frame.f_lasti) or (None, ())
+        wanted = {*around, name} - {""}
+        own = wanted.intersection(names, code.co_varnames + code.co_freevars + code.co_cellvars)
+        known = all((id(names), one) in self.modules for one in wanted)
+        if not self.seeks or not wanted <= _STAND_INS.keys() or own or known:
             return
-        head = heads(code).get(frame.f_lasti)
         if name in {"len", "int"} or (head is not None and (code, head[0]) not in self.now):
-            self.modules[id(names), name] = names
+            self.modules |= {(id(names), one): names for one in wanted}
             self.again()
 
-    def part(self, x: Tracer, index: slice, frame: FrameType) -> Steps | None:
+    def part(self, x: Tracer, index: slice, frame: FrameType) -> Steps | Counted | None:
         """Return what goes through the rows between bounds of which one is traced, where a `for` in a frame does."""
-        if frame.f_lasti not in heads(frame.f_code) or not is_static(x.node.shape) or index.step not in {None, 1}:
+        if heading(frame.f_code, frame.f_lasti) is None or not is_static(x.node.shape) or index.step not in {None, 1}:
             return None
+        self.seek(frame)
         length = x.node.shape[0]
         given = [*map(_wide, (0 if index.start is None else index.start, length if index.stop is None else index.stop))]
         found: list[Any] = [np.clip(np.where(end < 0, end + length, end), 0, length) for end in given]
         ends: list[Any] = [end if type(end) is Tracer else int(end) for end in found]
-        return steps_in(x.owner, frame, (*ends, 1), lambda k: x[ends[0] + k])
+        return steps_in(x.owner, frame, (*ends, 1), lambda k: x[ends[0] + k], lambda: x[slice(*[
+            end.as_index() if type(end) is Tracer else end for end in (index.start, index.stop)
+        ])])
 
     def rows(self, x: Tracer, length: Extent, frame: FrameType) -> Steps | None:
         """Return what goes through the rows of an array of an open extent, where a `for` in a frame does."""
@@ -116,7 +126,7 @@ class Lengths:
                 "a for statement whose rounds are not all the same (they change plain numbers, or a list grows)",
                 "traced values, n = 0.0 * x[0], in the place of plain numbers that rounds change, sg.scan, or ",
             )
-        return steps_in(x.owner, frame, (0, length, 1), x.__getitem__) if goes else None
+        return steps_in(x.owner, frame, (0, length, 1), x.__getitem__, lambda: x) if goes else None
 
     def ask_all(self) -> None:
         """Trace again, with all rounds."""
@@ -149,8 +159,12 @@ class Lengths:
     def _carry(self, branches: Branches, program: Program) -> bool:
         """Whether to trace again: loops decide by plain numbers and may carry traced ones, or should not do so."""
         self.carried -= self.idle  # without it there was no exception
-        before, loops = {*self.carried}, deciding(branches, program)
-        lost = self.carried & loops.keys()
+        before, loops = ({*self.carried}, len(self.differing)), deciding(branches, program)
+        every = [one.around for one in branches.seen.values() if one.around is not None]
+        asked = Counter([(frame.f_code, head) for frame, head in every])
+        left = {key: loop.count for key, loop in loops.items()}
+        self.served |= {key for key in self.carried & asked.keys() if left.get(key, 0) * 2 < asked[key]}
+        lost = self.carried & loops.keys() - self.served  # others are too short, or go one way only, in this call
         told = branches.carrying is not None and branches.carrying.told
         if self.expected is not None or told:
             found = [branches.value(node) for node in branches.outputs]
@@ -158,13 +172,13 @@ class Lengths:
             lost, self.expected = lost if same else {*self.carried}, None
         self.carried -= lost
         for key, loop in loops.items():
-            if key not in self.differing and loop.numbers:
+            if key not in self.differing:
                 self.carried.add(key)
             self.differing.setdefault(key, loop.differ)
-        if self.carried - before:
+        if self.carried - before[0]:
             expected = [branches.value(node) for node in branches.outputs]
             self.expected = None if any(value is None for value in expected) else expected
-        return self.carried != before
+        return (self.carried, len(self.differing)) != before
 
     def differ(self, line: Line | None) -> list[str]:
         """List plain variables of loops at a line, which are paths for each of their values."""
@@ -229,6 +243,37 @@ def heads(code: CodeType) -> dict[int, tuple[int, int]]:
     return found
 
 
+@cache
+def heading(code: CodeType, at: int) -> tuple[tuple[int, int], tuple[str, ...]] | None:
+    """Return the `for` that goes over what an instruction gives, and functions of iterables that are between.
+
+    Those of ``for i, (k, v) in enumerate(zip(range(n), x))`` are `enumerate` and `zip` for the call of `range`.
+    """
+    if at in heads(code):
+        return heads(code)[at], ()
+    every = [(i, _place(i)) for i in dis.get_instructions(code)]
+    begin, end = own = next((place for i, place in every if i.offset == at), _NOWHERE)
+    around = [i for i, place in every if i.offset > at and place != own and place[0] <= begin and end <= place[1]]
+    calls = [k for k, i in enumerate(around) if i.offset in heads(code) and i.opname.startswith("CALL")]
+    if own == _NOWHERE or not calls:
+        return None
+    between = [i for i in around[: calls[0] + 1] if i.opname not in {"PRECALL", "KW_NAMES"}]
+    names = [(callee(code, i.offset) or ("",))[-1] if i.opname == "CALL" else "" for i in between]
+    return (heads(code)[between[-1].offset], tuple(names)) if _AROUND.issuperset(names) else None
+
+
+_NOWHERE = (0, 0), (0, 0)
+
+
+def _place(i: dis.Instruction) -> tuple[tuple[int, int], tuple[int, int]]:
+    """Return where the expression of an instruction begins and ends in the source; nowhere before Python 3.11."""
+    at: Any = getattr(i, "positions", None)
+    return _NOWHERE if at is None or None in at else ((at.lineno, at.col_offset), (at.end_lineno, at.end_col_offset))
+
+
+_AROUND = frozenset({"enumerate", "zip", "reversed"})
+
+
 def _close(one: Any, other: Any) -> bool:
     """Whether two results are the same but for roundings."""
     return one is not None and np.allclose(one, other, rtol=1e-9, atol=1e-300, equal_nan=True)
@@ -240,7 +285,7 @@ class _StandIn(Replaced):
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call what there is, where nothing is traced."""
         trace = current()
-        if trace is None or not {Tracer, Extent}.intersection(map(type, args)):
+        if trace is None or not {Tracer, Extent, Counted}.intersection(map(type, args)):
             return self.original(*args, **kwargs)
         found = self.when_traced(trace, sys._getframe(1), *args, **kwargs)  # noqa: SLF001 - who asks
         if found is None and self.original is range:
@@ -271,7 +316,20 @@ def _range(trace: Trace, frame: FrameType, *ends: Any) -> Steps | None:
         found.weak = int
         return found
 
-    return steps_in(trace, frame, (start, stop, step), number)
+    return steps_in(trace, frame, (start, stop, step), number, lambda: range(*[
+        end.as_index() if type(end) is Tracer else end for end in ends
+    ]))
+
+
+def _rows(trace: Trace, x: Any) -> Counted | None:
+    """Return how many rows something has, and each by a traced number; None where rows have no such numbers."""
+    if type(x) is Counted:
+        return x
+    if (length := _opened(x)) is not None:
+        return Counted(trace, (0, length, 1), x.__getitem__, lambda: x)
+    if type(x) is Tracer and x.ndim:
+        return Counted(trace, (0, int(x.shape[0]), 1), x.__getitem__, lambda: x)
+    return None
 
 
 def _opened(x: Any) -> Any:
@@ -307,22 +365,35 @@ def is_for_ranges(code: CodeType, at: int) -> bool:
     return all(i.opname.startswith("CALL") and callee(code, i.offset) == ("range",) for i in ahead)
 
 
-def _enumerate(trace: Trace, frame: FrameType, x: Any, start: Any = 0) -> Steps | None:
-    length = _opened(x)
-    return None if length is None else steps_in(trace, frame, (0, length, 1), lambda k: (k + start, x[k]))
-
-
-def _zip(trace: Trace, frame: FrameType, *xs: Any, strict: bool = False) -> Steps | None:
-    del strict  # they are equally long
-    lengths = [_opened(x) for x in xs]
-    if None in lengths or any(length.dim != lengths[0].dim for length in lengths):
+def _enumerate(trace: Trace, frame: FrameType, x: Any, start: Any = 0) -> Any:
+    rows = _rows(trace, x)
+    if rows is None or rows.is_plain:
         return None
-    return steps_in(trace, frame, (0, lengths[0], 1), lambda k: tuple([x[k] for x in xs]))
+    return steps_in(trace, frame, rows.bounds, lambda k: (k + start, rows.item(k)), lambda: enumerate(x, start))
 
 
-def _reversed(trace: Trace, frame: FrameType, x: Any) -> Steps | None:
-    length = _opened(x)
-    return None if length is None else steps_in(trace, frame, (0, length, 1), lambda k: x[length - 1 - k])
+def _zip(trace: Trace, frame: FrameType, *xs: Any, strict: bool = False) -> Any:
+    rows = [_rows(trace, x) for x in xs]
+    if None in rows or all(one.is_plain for one in rows):
+        return None
+    ends = [one.counted()[1] for one in rows]
+    if Extent in map(type, ends):
+        if any(type(end) is not Extent or end.dim != ends[0].dim for end in ends):
+            return None
+    elif strict:
+        return None
+    end = ends[0] if type(ends[0]) is Extent else functools.reduce(np.minimum, ends)
+    return steps_in(
+        trace, frame, (0, end, 1), lambda k: tuple([one.item(k) for one in rows]), lambda: zip(*xs, strict=strict),
+    )
+
+
+def _reversed(trace: Trace, frame: FrameType, x: Any) -> Any:
+    rows = _rows(trace, x)
+    if rows is None or rows.is_plain:
+        return None
+    bounds = rows.counted()
+    return steps_in(trace, frame, bounds, lambda k: rows.item(bounds[1] - 1 - k), lambda: reversed(rows.plain()))
 
 
 _STAND_INS = {
@@ -360,9 +431,52 @@ class _Numpy(ModuleType):
 _NUMPY = _Numpy("numpy")
 
 
-def steps_in(trace: Trace, frame: FrameType, bounds: Any, item: Callable[[Tracer], Any]) -> Steps | None:
-    """Return what a `for` in a frame goes over instead of plain numbers; None where it should not."""
-    head, branches = heads(frame.f_code).get(frame.f_lasti), trace.branches
+class Counted:
+    """What `zip` and its like get in a `for` in the place of plain numbers, or of a part of an array.
+
+    Attributes:
+        bounds: as of a range; how many there are is what matters.
+        item: what there is at a number.
+        plain: makes what Python itself would go over.
+        is_plain: whether how many there are is a plain number.
+    """
+
+    def __init__(
+        self, trace: Trace, bounds: Any, item: Callable[[Tracer], Any], plain: Callable[[], Iterable[Any]],
+    ) -> None:
+        self.trace, self.bounds, self.item, self.plain = trace, bounds, item, plain
+        self.is_plain = all(type(end) is int for end in bounds)
+
+    def counted(self) -> Any:
+        """Return the same bounds from 0 on, by steps of 1."""
+        return self.bounds if self.bounds[0] == 0 and self.bounds[2] == 1 else (0, many(self.trace, *self.bounds), 1)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.plain())
+
+    def __reversed__(self) -> Iterator[Any]:
+        return reversed(self.plain())  # type: ignore[call-overload,no-any-return]  # as of what Python has
+
+    def __len__(self) -> int:
+        return len(self.plain())  # type: ignore[arg-type]
+
+    def __getitem__(self, index: Any) -> Any:
+        return self.plain()[index]  # type: ignore[index]
+
+
+def many(trace: Trace, start: Any, stop: Any, step: int) -> Any:
+    """Return how many numbers a range has."""
+    if Tracer not in map(type, (start, stop)):
+        return Extent(steps_between(*[getattr(end, "dim", end) for end in (start, stop, step)]), trace)
+    span = stop - start if step > 0 else start - stop
+    return np.maximum(span if abs(step) == 1 else (span + (abs(step) - 1)) // abs(step), 0).astype(np.int64)
+
+
+def steps_in(
+    trace: Trace, frame: FrameType, bounds: Any, item: Callable[[Tracer], Any], plain: Callable[[], Iterable[Any]],
+) -> Steps | Counted | None:
+    """Return what a `for` in a frame goes over instead of plain numbers, or `zip` there; None where it should not."""
+    (head, around), branches = heading(frame.f_code, frame.f_lasti) or (None, ()), trace.branches
     if head is None or branches is None or branches.lengths is None or branches.policy is not None:
         return None
     whole = all(
@@ -371,7 +485,7 @@ def steps_in(trace: Trace, frame: FrameType, bounds: Any, item: Callable[[Tracer
     )
     if not whole or type(bounds[2]) is not int or not bounds[2] or (frame.f_code, head[0]) in branches.lengths.now:
         return None
-    return Steps(trace, frame, head, bounds, item)
+    return Counted(trace, bounds, item, plain) if around else Steps(trace, frame, head, bounds, item)
 
 
 class Steps:
@@ -392,15 +506,9 @@ class Steps:
         branches = trace.branches
         assert branches is not None  # noqa: S101 - as asked for
         self.trace, self.frame, (self.at, self.end), self.item = trace, frame, head, item
-        start, stop, step = bounds
-        self.dim = None
-        if Tracer not in map(type, bounds):
-            self.dim = steps_between(*[getattr(end, "dim", end) for end in bounds])
-            many: Any = Extent(self.dim, trace)
-        else:
-            span = stop - start if step > 0 else start - stop
-            many = np.maximum(span if abs(step) == 1 else (span + (abs(step) - 1)) // abs(step), 0).astype(np.int64)
-        self.count = as_node(trace, many)
+        count = many(trace, *bounds)
+        self.dim = count.dim if type(count) is Extent else None
+        self.count = as_node(trace, count)
         branches.steps.append(self)
         serial = constant(trace, np.int64(len(branches.steps)))  # no other loop counts by these nodes
         self.number = as_node(trace, np.subtract(Tracer(serial, trace), Tracer(serial, trace)))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dis
 import re
 import sys
+from contextlib import suppress
 from functools import cache
 from inspect import CO_OPTIMIZED
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
@@ -91,37 +92,25 @@ def _pending(code: CodeType) -> list[frozenset[str]]:
         ends = i.opname.startswith("STORE_") and not inner  # a statement; in the same word another may begin
         found = (frozenset() if ends else pending[k]) | (reads[k] if "LOAD_" in i.opname else frozenset())
         for n in after[k]:
-            if not found <= pending[n]:
+            if n > k and not found <= pending[n]:  # where a loop begins the stack is what it was before the first round
                 pending[n] |= found
                 stack.append(n)
     return pending
 
 
 @cache
-def is_nested(code: CodeType, at: int) -> bool:
-    """Whether the loop that an instruction stands in is in another one, and no ``range(4)`` that runs out each time.
+def names_alive(code: CodeType, at: int, *, inside: bool = False) -> frozenset[str]:
+    """Return the names that may be read, before they are set, after an instruction, or were for what waits for it.
 
-    What such a loop goes over is no variable, and may be another thing each time.
+    Of a `for` that takes its next item these are those of a round, or of what comes behind the loop as well.
     """
-    every, number, after = _flow(code)
-    head, end = loop_around(code, at)
-    if not any("JUMP" in i.opname and isinstance(i.argval, int) and i.argval < head and end < i.offset for i in every):
-        return False
-    names = {*code.co_names, *code.co_varnames, *code.co_freevars} - {"range"}
-    left = [n for k, i in enumerate(every) if head < i.offset <= end for n in after[k]]
-    read = names & _pending(code)[number[head] - 1]
-    return bool(read) or not all(head <= every[n].offset <= end for n in left)
-
-
-@cache
-def names_alive(code: CodeType, at: int) -> frozenset[str]:
-    """Return the names that may be read, before they are set, after an instruction, or were for what waits for it."""
     _, number, after = _flow(code)
     alive = _alive(code)
     if alive is None or at not in number:
         return frozenset[str]().union(*_reads(code))
     waits = _pending(code)[number[at]] & {*code.co_varnames}
-    return waits.union(*[alive[n] for n in after[number[at]]], code.co_cellvars, code.co_freevars)
+    ahead = after[number[at]][: 1 if inside else None]
+    return waits.union(*[alive[n] for n in ahead], code.co_cellvars, code.co_freevars)
 
 
 @cache
@@ -136,7 +125,6 @@ def carried_names(code: CodeType, head: int) -> tuple[str, ...]:
     return tuple([name for name in names if name in read and name not in code.co_cellvars])
 
 
-@cache
 @cache
 def loop_around(code: CodeType, at: int) -> tuple[int, int]:
     """Return where the innermost loop begins and ends that an instruction stands in; nowhere without one."""
@@ -231,8 +219,7 @@ def remembers(moment: Moment) -> bool:
             if isinstance(value, FunctionType):
                 if is_user_code(value.__code__.co_filename):
                     codes.append((value.__code__, value.__globals__))
-                    own = [cell.cell_contents for cell in value.__closure__ or () if _is_full(cell)]
-                    own += [*(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values()]
+                    own = [*contents(value), *(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values()]
                     plain += [(one, value.__code__) for one in own]
             elif isinstance(value, tuple):
                 plain += [(one, user) for one in value]
@@ -257,8 +244,10 @@ _STILL = (
 """What keeps nothing that a call of it could change; an array that is written while a function is traced is refused."""
 
 
-def _is_full(cell: Any) -> bool:
-    try:
-        return cell.cell_contents is not None
-    except ValueError:
-        return False
+def contents(function: FunctionType) -> list[Any]:
+    """List what a function has from the code around it, as far as it is set."""
+    found = []
+    for cell in function.__closure__ or ():
+        with suppress(ValueError):
+            found.append(cell.cell_contents)
+    return found

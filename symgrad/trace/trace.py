@@ -35,7 +35,7 @@ from symgrad.options import Options
 from symgrad.trace import optree
 from symgrad.trace.branches import Branches, level
 from symgrad.trace.carried import Carrying
-from symgrad.trace.forks import fork_of
+from symgrad.trace.forks import forks_of
 from symgrad.trace.lines import called_last, definition, error_line, raised_in_library, raised_in_symgrad
 from symgrad.trace.outside import Reads
 from symgrad.trace.protocols import install
@@ -124,6 +124,7 @@ def trace(
                 tracers.append(argument(now, node, spec, path))
             inputs = tuple([t.node for t in tracers])
             asked = now.branches
+            begun = 0 if asked is None else asked.loops
             if outside:
                 graph.outside = Reads(graph, outside)
             if asked is not None and outer is None:
@@ -133,7 +134,7 @@ def trace(
             opened = not all(is_static(spec.shape) for spec in signature.specs)
             watching: Callable[[], Any] = nullcontext
             if asked is not None and outer is None and asked.lengths is not None:
-                asked.carrying = Carrying(asked.lengths.carried - asked.lengths.idle)
+                asked.carrying = Carrying(asked.lengths.carried - asked.lengths.idle, asked.lengths.differing)
                 watching = asked.carrying.watching
             with installed(fun) if creation else nullcontext(), nothing_caught(opened=opened):
                 try:
@@ -155,18 +156,18 @@ def trace(
                     "in it, and was caught around: the condition cannot be looked at there", line=asked.lost,
                     instead="the try and except statements inside of that function",
                 )
-            fork = None
+            found: list[Any] = []
             if asked is not None and guards and asked.policy is None:
                 more = [argument(now, t.node, s, t.origin) for t, s in zip(tracers, signature.specs, strict=True)]
                 with installed() if creation else nullcontext(), watching():
-                    fork = fork_of(now, asked, guards, lambda: call(more))
+                    found = forks_of(now, asked, guards, lambda: call(more), begun)
             labels = labels and (*labels, *[f"guard{k}" for k in range(len(guards))])
             outputs = (*outputs, *guards)
             columns = frozenset([n for n, s in zip(signature.names, signature.specs, strict=True) if s.fortran])
             program = Program(
                 inputs, outputs, name, tuple(graph.requirements), graph if outer else None, start if outer else 0,
                 labels=labels, fortran=columns, rules=tuple(graph.rules), again=graph.again,
-                moments={} if asked is None else asked.moments_of(guards), fork=fork,
+                moments={} if asked is None else asked.moments_of(guards), forks=tuple(found),
             )
             if outside:
                 program = graph.outside.read_by(program)

@@ -1,4 +1,4 @@
-"""`forks`: a condition in a Python `for` that goes both ways is a branch in a loop, not a path for each round.
+"""`forks`: conditions in a Python `for` that go both ways are branches in a loop, not a path for each round.
 
 For each way that rounds go, all rounds were traced (`symgrad.trace.forks`). Side by side, node by node, they say what a
 round is made of: of a variable where each has that variable, of what is the same in all, of what is one for each, and
@@ -16,11 +16,12 @@ import numpy as np
 from symgrad.ir.node import Graph, Node
 from symgrad.ir.op import Leaf
 from symgrad.ir.program import Program, copied
+from symgrad.ir.shapes import is_static
 from symgrad.ops.control.results import result
 from symgrad.ops.control.scan import scan
 from symgrad.ops.elementwise.logical import logical_not, logical_or
 from symgrad.trace.rounds import known_by, names_alive
-from symgrad.transforms.build import input_like, literal, make
+from symgrad.transforms.build import input_like, literal, make, written
 from symgrad.transforms.derive.control import closed
 from symgrad.transforms.roll import rows_of, slides
 from symgrad.transforms.scans import within
@@ -37,7 +38,7 @@ from symgrad.transforms.whiles import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
     from symgrad.trace.forks import Fork, Round
 
@@ -45,11 +46,17 @@ if TYPE_CHECKING:
 
 
 def forks(program: Program, change: Callable[[Program], Program] = lambda body: body) -> Program:
-    """Make a loop of a condition that went both ways; change the programs of it."""
-    if program.fork is None:
-        return program
-    made = _Loop(program, program.fork).put()
-    return replace(program, fork=None) if made is None else within(made, change)
+    """Make loops of those whose rounds were traced for each way; change the programs of them."""
+    loops: list[_Loop] = []
+    end = 0
+    for fork in program.forks:  # what is around a loop comes before it
+        if fork.heads[0].guards >= end and (loop := _Loop(program, fork)).is_one():
+            loops.append(loop)
+            end = fork.heads[loop.steps].guards
+    made = replace(program, forks=())
+    for k in reversed(range(len(loops))):  # so that what is before a loop is in the order that it was made in
+        made = loops[k].put(made, loops[:k])
+    return within(made, change) if loops else made
 
 
 class _Loop:
@@ -59,72 +66,95 @@ class _Loop:
         names: the variables that change.
         body: where the round is made; `inputs` are its variables, `fixed` stand for nodes before the loop, `rows` for
             what is one for each round.
+        read: those of the variables that a round reads; it sets the others first.
+        made: what a round asks and gives, for each way.
+        begun, last: what the variables are before and after all rounds.
+        gone: the guards of the rounds.
     """
 
     def __init__(self, program: Program, fork: Fork) -> None:
         self.program, self.fork = program, fork
-        self.begin = fork.guards[0].number
+        self.begin = fork.heads[0].nodes
         self.body, self.numbers = Graph(), Graph()
         self.names: list[Name] = []
         self.like: dict[Name, Node] = {}
         self.inputs: list[Node] = []
         self.fixed: dict[Node, Node] = {}
         self.rows: dict[tuple[Node, ...], Node] = {}
+        self.made: dict[Any, list[Node]] = {}
+        self.begun: list[Any] = []
+        self.last: list[Node] = []
+        self.gone: list[Node] = []
         self.steps = 0
         self.marks: set[Node] = set()
+        self.read: Collection[Name] = ()
 
-    def put(self) -> Program | None:
-        """Return the program with the loop; None where the rounds are no loop."""
+    def is_one(self) -> bool:
+        """Whether the rounds are a loop, of which is then known what `put` needs."""
         fork = self.fork
-        own = [moment.variables for moment in fork.moments]
+        own = [head.moment.variables for head in fork.heads]
         if not self.named(own):
-            return None
+            return False
         ends = [k for k in range(max(2, len(own) - ROUNDS_AFTER), len(own)) if self.is_apart(own[k])]
-        if not ends or not all(any(self.is_apart(each.before) for each in one) for one in fork.rounds.values()):
-            return None
+        ways = fork.rounds.values()
+        if not ends or not all(any(self.is_apart(each.before, self.read) for each in one) for one in ways):
+            return False
         steps = self.steps = ends[-1]
-        gone = [*fork.guards[:steps], *chain.from_iterable(fork.inside[:steps])]
-        if asked_again(self.program, gone, fork.guards[steps].param("number")):
-            return None
-        last = [own[steps][name] for name in self.names]
+        self.gone = [*chain.from_iterable(fork.guards[:steps])]
+        if not self.gone or asked_again(self.program, self.gone, fork.heads[steps].clock):
+            return False
+        self.last = [own[steps][name] for name in self.names]
+        self.begun = [
+            own[0][name] if name in self.read else literal(self.numbers, np.zeros(node.shape, node.dtype))
+            for name, node in self.like.items()
+        ]
         for k, name in enumerate(self.names):
             self.inputs.append(input_like(self.body, f"s{k}_{name[0]}", self.like[name]))
-        made: dict[Any, list[Node]] = {}
         for way, rounds in fork.rounds.items():
             roots = map(self.roots, rounds[:steps])
             found = [self.united(rounds[:steps], list(column)) for column in zip(*roots, strict=True)]
-            if None in found:
-                return None
-            made[way] = found  # type: ignore[assignment]  # none is None
-        after = [node for node in self.program.outputs if node not in {*gone}]
-        if not is_tree([*made.items()]) or not stays_small(self.names, self.inputs, own[0], made, last, after):
-            return None
+            if None not in found:
+                self.made[way] = found  # type: ignore[assignment]  # none is None
+            elif way in fork.own:
+                return False
+        away = {*self.gone}
+        after = [node for node in self.program.outputs if node not in away]
+        begun = dict(zip(self.names, self.begun, strict=True))
         rounds = [each[name] for each in own[1:steps] for name in self.names]
-        return self.looped(made, own[0], last, gone) if stands_apart(self.program, gone, last, rounds) else None
+        return (
+            is_tree([*self.made.items()])
+            and stays_small(self.names, self.inputs, begun, self.made, self.last, after)
+            and stands_apart(self.program, self.gone, self.begin, self.last, rounds)
+        )
 
     def named(self, own: Sequence[dict[Name, Any]]) -> bool:
         """Find the variables that change; whether they are all that does."""
-        rounds = [each for one in self.fork.rounds.values() for each in one]
-        every = [*own, *[each.before for each in rounds], *[each.after for each in rounds]]
-        code, places = self.fork.moments[0].code, {moment.at for moment in self.fork.moments}
-        alive = frozenset[str]().union(*[names_alive(code, at) for at in places])
-        alive |= {""}  # numbers of rounds
-        keys = [name for name in own[0] if name[0] in alive]
-        if any({*keys} != {name for name in each if name[0] in alive} for each in every):
-            return False  # some are not set yet, or a structure changes
+        moment = self.fork.heads[0].moment
+        ways = self.fork.rounds.values()
+        rounds = [each for one in ways for each in one]
+        begins = [own[0], *[one[0].before for one in ways]]
+        every = [*own[1:], *[each.before for one in ways for each in one[1:]], *[each.after for each in rounds]]
+        numbers = {""}  # of rounds
+        alive, inside = [names_alive(moment.code, moment.at, inside=one) | numbers for one in (False, True)]
+        keys = [name for name in own[-1] if name[0] in alive]
+        read = {name for name in keys if name[0] in inside and name in own[0]}  # others a round sets
+        if any({*keys} != {name for name in each if name[0] in alive} for each in every) or any(
+            read != {name for name in each if name[0] in inside} for each in begins
+        ):
+            return False  # a structure changes
         for name in keys:
-            values = [each[name] for each in every]
+            values = [each[name] for each in (*(begins if name in read else ()), *every)]
             nodes = [value for value in values if isinstance(value, Node)]
             if not nodes:
-                sides = [[known_by(one.before[name]) for one in each] for each in self.fork.rounds.values()]
-                told = [known_by(each[name]) for each in own[:-1]]
-                if any(side != told for side in sides):
-                    return False
+                told = [known_by(each[name]) for each in own[1:]]
+                if any([known_by(one.after[name]) for one in each] != told for each in ways):
+                            return False
             elif any(value is not nodes[0] for value in values):
-                if not fit_together(values, "bif"):
-                    return False
+                if not fit_together(values, "bif") or not (name in read or is_static(nodes[0].shape)):
+                            return False
                 self.names.append(name)
                 self.like[name] = nodes[0]
+        self.read = read.intersection(self.names)
         values = [each[name] for each in every for name in self.names]
         self.marks = {
             value for value in values if isinstance(value, Node) and value.number > self.begin
@@ -132,9 +162,9 @@ class _Loop:
         }
         return True
 
-    def is_apart(self, variables: dict[Name, Any]) -> bool:
+    def is_apart(self, variables: dict[Name, Any], names: Collection[Name] | None = None) -> bool:
         """Whether the loop made each variable, and no two are one."""
-        found = [variables[name] for name in self.names]
+        found = [variables[name] for name in (self.names if names is None else names)]
         return len({*map(id, found)}) == len(found) and all(
             isinstance(value, Node) and value.number > self.begin for value in found
         )
@@ -163,9 +193,10 @@ class _Loop:
                 known[key] = found
                 continue
             first = column[0]
+            place = _moving([n.named.get("index") for n in column]) if len({n.op for n in column}) == 1 else None
             if isinstance(first.op, Leaf) or any(
-                (n.op, n.params, len(n.inputs), n.shape, n.dtype) != (
-                    first.op, first.params, len(first.inputs), first.shape, first.dtype
+                (n.op, n.params if place is None else (), len(n.inputs), n.shape, n.dtype) != (
+                    first.op, first.params if place is None else (), len(first.inputs), first.shape, first.dtype
                 ) for n in column
             ):
                 if any((n.shape, n.dtype) != (first.shape, first.dtype) or self.moves(n, moving) for n in column):
@@ -177,12 +208,21 @@ class _Loop:
                 stack += [(column, True), *[(part, False) for part in parts]]
                 continue
             operands = [known.get(tuple(map(id, part))) for part in parts]
-            known[key] = unmarked(self.body, first, tuple(operands))  # type: ignore[arg-type]  # they are made before
+            if place is None:
+                known[key] = unmarked(self.body, first, tuple(operands))  # type: ignore[arg-type]  # they are made before
+                continue
+            numbers = tuple([literal(self.numbers, np.int64(n.param("index")[place][0])) for n in column])
+            known[key] = written(
+                self.body, _at, *operands, self.stand(self.rows, numbers, numbers[0], "r"),
+                index=first.param("index"), axis=place,
+            )
         return known[tuple(map(id, roots))]
 
     def leaf(self, rounds: Sequence[Round], column: list[Node], moving: dict[Node, bool]) -> Node | None:
         """Return what is a variable in each round, or the same in all; None for anything else."""
         for name, own in zip(self.names, self.inputs, strict=True):
+            if name not in self.read:
+                continue
             if all(_same(one.before[name], value) for one, value in zip(rounds, column, strict=True)):
                 return own
         first = column[0]
@@ -215,23 +255,21 @@ class _Loop:
 
     # -- the loop
 
-    def looped(
-        self, rounds: dict[Any, list[Node]], begin: dict[Name, Any], last: list[Node], gone: list[Node],
-    ) -> Program:
-        """Put a scan in the place of the rounds."""
+    def put(self, program: Program, before: Sequence[_Loop]) -> Program:
+        """Put a scan in the place of the rounds; the loops before it follow what becomes of their nodes."""
         there = [*self.inputs, *self.fixed.values(), *self.rows.values()]
-        outputs, lost = round_of(self.body, there, self.inputs, rounds)
-        first = self.fork.guards[0]
+        outputs, lost = round_of(self.body, there, self.inputs, self.made)
         flags = []
         if lost:
-            flags = [input_like(self.body, "lost", first)]
+            flags = [input_like(self.body, "lost", self.gone[0])]
             outputs[-1] = make(self.body, logical_or, flags[0], outputs[-1])
         body = closed([*self.fixed.values(), *self.inputs, *flags, *self.rows.values()], outputs, "step")
 
         def loop(graph: Graph, get: Callable[[Node], Node]) -> tuple[list[Node], Node | None]:
             state = [
-                get(value) if isinstance(value := begin[name], Node) else literal(graph, value, self.like[name].dtype)
-                for name in self.names
+                literal(graph, value, like.dtype) if not isinstance(value, Node)
+                else copied(graph, value, ()) if value.is_constant else get(value)
+                for value, like in zip(self.begun, self.inputs, strict=True)
             ]
             state += [literal(graph, value=False)] * len(flags)
             given = [*map(get, self.fixed), *state, *[rows_of(graph, row, get) for row in self.rows]]
@@ -242,10 +280,48 @@ class _Loop:
             results = [make(graph, result, hub, number=k) for k in range(len(state))]
             return results, make(graph, logical_not, results[-1]) if lost else None
 
-        needed = [*self.fixed, *[value for name in self.names if isinstance(value := begin[name], Node)]]
-        for row in self.rows:
-            needed += [row[0].inputs[0]] if slides(row) else [node for node in row if not node.is_constant]
-        return placed(self.program, gone, last, needed, loop)
+        followed = [(one.gone, one.last, one.needed(), *one.rows) for one in before]
+        new: dict[Node, Any] = dict.fromkeys(chain.from_iterable(chain.from_iterable(followed)))
+        made = placed(program, self.gone, self.last, self.needed(), loop, new)
+        for one in before:
+            one.follow(new)
+        return made
+
+    def needed(self) -> list[Node]:
+        """List what the loop is made of."""
+        rows = [[row[0].inputs[0]] if slides(row) else row for row in self.rows]
+        every = [*self.fixed, *self.begun, *chain.from_iterable(rows)]
+        return [node for node in every if isinstance(node, Node) and not node.is_constant]
+
+    def follow(self, new: dict[Node, Any]) -> None:
+        """Say what became of nodes."""
+        def get(node: Any) -> Any:
+            return new.get(node, node) if isinstance(node, Node) else node
+
+        self.gone, self.last, self.begun = [[*map(get, nodes)] for nodes in (self.gone, self.last, self.begun)]
+        self.fixed = {get(node): own for node, own in self.fixed.items()}
+        self.rows = {(*map(get, row),): own for row, own in self.rows.items()}
+
+
+def _moving(indices: Sequence[Any]) -> int | None:
+    """Return the one axis along which slices take another element in each round; None where that is no one axis."""
+    if None in indices or len({len(index) for index in indices}) > 1:
+        return None
+    moving = [axis for axis, own in enumerate(zip(*indices, strict=True)) if len({*own}) > 1]
+    single = len(moving) == 1 and all(len(index[moving[0]]) == 1 for index in indices)
+    forward = all(len(entry) == 1 or entry[2] > 0 for entry in indices[0])
+    return moving[0] if single and forward else None
+
+
+def _at(x: Any, *rest: Any, index: Any, axis: int) -> Any:
+    """Take a slice, or an array with a slice of it replaced, at a place along an axis that is given last."""
+    entries: list[Any] = [e[0] if len(e) == 1 else slice(e[0], e[0] + e[1] * e[2], e[2]) for e in index]
+    *value, entries[axis] = rest
+    if not value:
+        return x[tuple(entries)]
+    made = np.copy(x)
+    made[tuple(entries)] = value[0]
+    return made
 
 
 def _same(variable: Any, value: Node) -> bool:

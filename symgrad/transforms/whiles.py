@@ -48,7 +48,7 @@ def whiles(program: Program, change: Callable[[Program], Program] = lambda body:
     made, bodies = False, Bodies()
     while (found := next(_loops(program, tried, bodies), None)) is not None:
         program, made = found, True
-    program = replace(program, moments={}, fork=None)
+    program = replace(program, moments={}, forks=())
     return within(program, change) if made else program
 
 
@@ -154,7 +154,9 @@ class _Loop:
         if self.ends and not self.is_left():
             return False
         asked = [*self.asked, *[g for own in self.inside for g in own]]
-        if remembers(self.moment) or asked_again(self.program, asked, self.asked[-1].param("number")):
+        if remembers(self.moment) or asked_again(
+            self.program, asked, self.program.moments[self.asked[-1].param("number")].clock,
+        ):
             return False
         keys = [name for name in self.variables[0] if name[0] in self.alive]
         if any(keys != [name for name in own if name[0] in self.alive] for own in self.variables):
@@ -258,7 +260,9 @@ class _Loop:
     def ends_in_variables(self) -> bool:
         """Whether what comes after the loop reads nothing of its rounds but the variables as they are then."""
         *rounds, last = [[own[name] for name in self.names] for own in self.variables[1:]]
-        return stands_apart(self.program, [*self.asked, *chain.from_iterable(self.inside)], last, chain(*rounds))
+        return stands_apart(
+            self.program, [*self.asked, *chain.from_iterable(self.inside)], self.begin, last, chain(*rounds),
+        )
 
     # -- the loop
 
@@ -408,17 +412,19 @@ def unmarked(graph: Graph, node: Node, inputs: tuple[Node, ...]) -> Node:
     return inputs[1] if chooses(node.op) and inputs[1] is inputs[2] else copied(graph, node, inputs)
 
 
-def stands_apart(program: Program, gone: Sequence[Node], last: Sequence[Node], rounds: Iterable[Any]) -> bool:
+def stands_apart(
+    program: Program, gone: Sequence[Node], begin: int, last: Sequence[Node], rounds: Iterable[Any],
+) -> bool:
     """Whether what stays of a program without the guards `gone` reads, of a loop's variables, the last ones alone."""
     away = {*gone}
     outputs = tuple([node for node in program.outputs if node not in away])
     rest = replace(program, inputs=(*program.inputs, *last), outputs=outputs)
-    made = {value for value in rounds if isinstance(value, Node) and value.number > gone[0].number} - {*last}
+    made = {value for value in rounds if isinstance(value, Node) and value.number > begin} - {*last}
     return made.isdisjoint(rest.nodes())
 
 
 def asked_again(program: Program, guards: Sequence[Node], last: int) -> bool:
-    """Whether one of these conditions was asked again behind the guard of some number, where its guard has to stay."""
+    """Whether one of these conditions was asked again after some time, where its guard has to stay."""
     numbers = [node.param("number") for node in guards]
     return any(program.moments[k].again > last for k in numbers if k in program.moments)
 
@@ -426,6 +432,7 @@ def asked_again(program: Program, guards: Sequence[Node], last: int) -> bool:
 def placed(
     program: Program, gone: Sequence[Node], last: Sequence[Node], needed: Sequence[Node],
     loop: Callable[[Graph, Callable[[Node], Node]], tuple[list[Node], Node | None]],
+    told: dict[Node, Any] | None = None,
 ) -> Program:
     """Put a loop in the place of its rounds.
 
@@ -435,6 +442,7 @@ def placed(
         last: what the variables are in the end.
         needed: what the loop is made of.
         loop: makes it, given a table and what stands there for nodes: the last variables, and what must hold then.
+        told: nodes of which it shall be said what stands there for them.
     """
     first, away = gone[0], {*gone}
     kept = [(k, node) for k, node in enumerate(program.outputs) if node not in away]
@@ -462,15 +470,19 @@ def placed(
                 new[node] = unmarked(graph, node, tuple([get(i) for i in node.inputs]))
 
     there = Program((), tuple(needed)).nodes()
-    copy([node for node in sorted({*after, *there}, key=BY_NUMBER) if node.number <= first.number])
+    more = Program((), tuple(told or ())).nodes()
+    copy([node for node in sorted({*after, *there, *more}, key=BY_NUMBER) if node.number <= first.number])
     copy(there)
     ends = made()
     copy(after)
+    copy(more)
     asked = {node.param("number") for _, node in kept if node.op.decides}
     moments = {number: moment for number, moment in program.moments.items() if number in asked}
     variables = [v for moment in moments.values() for v in moment.variables.values() if isinstance(v, Node)]
     copy(Program((), tuple(variables)).nodes())  # those that nothing reads, too
     graph.line, graph.left = before, 0
+    if told is not None:
+        told |= {node: get(node) for node in told}
     moments = {
         number: moment._replace(variables={
             name: get(value) if isinstance(value, Node) else value for name, value in moment.variables.items()
@@ -484,7 +496,7 @@ def placed(
     return replace(
         program, inputs=tuple([new[i] for i in program.inputs]), outputs=tuple([node for node, _ in outputs]),
         labels=tuple([label for _, label in outputs]) if program.labels else (),
-        start=start if program.scope is not None else 0, moments=moments, fork=None,
+        start=start if program.scope is not None else 0, moments=moments, forks=(),
     )
 
 
