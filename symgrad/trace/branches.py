@@ -324,10 +324,16 @@ class Branches:
             self.moments[number] = self.moments[number]._replace(again=self.clock)
         return self._known[asked]
 
-    def head(self, trace: Trace, frame: FrameType, variables: Mapping[str, Any], loop: int) -> None:
-        """Note that a round of a loop begins."""
+    def head(
+        self, trace: Trace, frame: FrameType, variables: Mapping[str, Any], loop: int, grown: Mapping[str, list[Any]],
+    ) -> None:
+        """Note that a round of a loop begins, and what the one before appended to lists."""
         own = moment(trace, frame, variables, arrays=True)
-        self.heads.append(Head(loop, own, len(trace.graph), len(self.taken), self.clock))
+        appended = {
+            name: [as_node(trace, one) if type(one) is Tracer and one.owner is trace else None for one in settled(each)]
+            for name, each in grown.items()
+        }
+        self.heads.append(Head(loop, own, len(trace.graph), len(self.taken), self.clock, appended))
         if self.policy is not None:
             self.policy.begin(loop)
 

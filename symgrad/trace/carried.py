@@ -13,6 +13,7 @@ import sys
 from contextlib import contextmanager
 from functools import cache
 from itertools import chain
+from operator import is_
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -55,6 +56,7 @@ class Carrying:
         loops: where they begin, and how far they go, by their code.
         carried: those that carry traced numbers; of others is seen where their rounds begin.
         rounds, begun: the number of the round that a loop is in, and of the loop, by its frame.
+        lists: those that loops only append to, and what they had, by their names.
         told: whether code ran that may tell traced numbers from plain ones where it would say nothing.
     """
 
@@ -66,6 +68,7 @@ class Carrying:
             self.loops.setdefault(code, {})[head] = loop_around(code, head)[1]
         self.rounds: dict[FrameType, dict[int, Node]] = {}
         self.begun: dict[FrameType, dict[int, int]] = {}
+        self.lists: dict[tuple[FrameType, int], dict[str, tuple[list[Any], list[Any]]]] = {}
         self.told = False
 
     @contextmanager
@@ -102,9 +105,10 @@ class Carrying:
                     variables = frame.f_locals  # asked for once more, they are as they were
                     if not goes_on:
                         begun[at], trace.branches.loops = trace.branches.loops, trace.branches.loops + 1
+                    grown: dict[str, list[Any]] = {}
                     if (frame.f_code, at) in self.carried:
-                        self._begin(trace, frame, variables, at, None if goes_on else begun[at])
-                    trace.branches.head(trace, frame, variables, begun[at])
+                        grown = self._begin(trace, frame, variables, at, None if goes_on else begun[at])
+                    trace.branches.head(trace, frame, variables, begun[at], grown)
                 last = at
             return runs
 
@@ -113,10 +117,13 @@ class Carrying:
 
     def _begin(
         self, trace: Trace, frame: FrameType, variables: dict[str, Any], at: int, loop: int | None,
-    ) -> None:
-        """Put traced numbers in the place of the plain ones that a round begins with: each its own.
+    ) -> dict[str, list[Any]]:
+        """Put traced numbers in the place of the plain ones that a round begins with, and of those that it appended.
 
-        The number of a loop is given with its first round; the same run makes the same nodes.
+        Each is its own. The number of a loop is given with its first round; the same run makes the same nodes.
+
+        Returns:
+            The lists that the round before has appended to, each with what it appended.
         """
         rounds = self.rounds.setdefault(frame, {})
         before: Any = Tracer(rounds[at] if loop is None else constant(trace, np.int64(~loop)), trace)
@@ -143,6 +150,16 @@ class Carrying:
         for name in carried_names(frame.f_code, at):
             if name in variables:
                 variables[name] = traced(variables[name])
+        if loop is not None:
+            self.lists[frame, at] = {name: (own, [*own]) for name, own in variables.items() if type(own) is list}
+        found: dict[str, list[Any]] = {}
+        for name, (own, known) in [*self.lists[frame, at].items()]:
+            if variables.get(name) is own and len(own) >= len(known) and all(map(is_, own, known)):
+                own[len(known) :] = found[name] = [traced(one) for one in own[len(known) :]]
+                known.extend(found[name])
+            else:
+                del self.lists[frame, at][name]  # it does something else
+        return found
 
     def numbers(self, frame: FrameType) -> Mapping[Any, Node]:
         """Return the numbers of the rounds that a frame is in, as variables of no name."""

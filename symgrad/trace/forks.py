@@ -42,6 +42,7 @@ class Head(NamedTuple):
         nodes: how many there were.
         guards: how many conditions had been asked.
         clock: how often anything had been asked.
+        grown: lists that are only appended to, and what the round before appended; None is what is no traced value.
     """
 
     loop: int
@@ -49,14 +50,19 @@ class Head(NamedTuple):
     nodes: int
     guards: int
     clock: int
+    grown: dict[str, list[Node | None]]
 
 
 class Round(NamedTuple):
-    """What was in the variables when a round began, the conditions it asked, and what was in the variables then."""
+    """What was in the variables when a round began, the conditions it asked, and what was in the variables then.
+
+    Lists that were only appended to have what the round appended.
+    """
 
     before: dict[Any, Any]
     asked: list[Node]
     after: dict[Any, Any]
+    grown: dict[str, list[Node | None]]
 
 
 class Fork(NamedTuple):
@@ -205,5 +211,7 @@ def _forced(
         if len(asked) < end.guards - begin.guards:
             return None
         way = tuple([node.param("outcome") for node in asked])
-        found.append((way, Round(begin.moment.variables, [node.inputs[0] for node in asked], end.moment.variables)))
+        found.append((way, Round(
+            begin.moment.variables, [node.inputs[0] for node in asked], end.moment.variables, end.grown,
+        )))
     return found

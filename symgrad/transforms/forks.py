@@ -16,7 +16,9 @@ import numpy as np
 from symgrad.ir.node import Graph, Node
 from symgrad.ir.op import Leaf
 from symgrad.ir.program import Program, copied
+from symgrad.ir.regions import whole
 from symgrad.ir.shapes import is_static
+from symgrad.ops.arrays.views import slice_
 from symgrad.ops.control.results import result
 from symgrad.ops.control.scan import scan
 from symgrad.ops.elementwise.logical import logical_not, logical_or
@@ -67,8 +69,9 @@ class _Loop:
         body: where the round is made; `inputs` are its variables, `fixed` stand for nodes before the loop, `rows` for
             what is one for each round.
         read: those of the variables that a round reads; it sets the others first.
+        lists, stacked: what is appended to, and such nodes as each round appends.
         made: what a round asks and gives, for each way.
-        begun, last: what the variables are before and after all rounds.
+        begun, last: what the variables are before and after all rounds; then what these appended.
         gone: the guards of the rounds.
     """
 
@@ -88,6 +91,8 @@ class _Loop:
         self.steps = 0
         self.marks: set[Node] = set()
         self.read: Collection[Name] = ()
+        self.lists: list[str] = []
+        self.stacked: list[Any] = []
 
     def is_one(self) -> bool:
         """Whether the rounds are a loop, of which is then known what `put` needs."""
@@ -104,6 +109,9 @@ class _Loop:
         if not self.gone or asked_again(self.program, self.gone, fork.heads[steps].clock):
             return False
         self.last = [own[steps][name] for name in self.names]
+        self.last += [node for head in fork.heads[1 : steps + 1] for name in self.lists for node in head.grown[name]]
+        if len({*self.last}) < len(self.last) or any(node.number <= self.begin for node in self.last):
+            return False
         self.begun = [
             own[0][name] if name in self.read else literal(self.numbers, np.zeros(node.shape, node.dtype))
             for name, node in self.like.items()
@@ -123,19 +131,32 @@ class _Loop:
         rounds = [each[name] for each in own[1:steps] for name in self.names]
         return (
             is_tree([*self.made.items()])
-            and stays_small(self.names, self.inputs, begun, self.made, self.last, after)
+            and stays_small(self.names, self.inputs, begun, self.made, self.last[: len(self.names)], after)
             and stands_apart(self.program, self.gone, self.begin, self.last, rounds)
         )
 
     def named(self, own: Sequence[dict[Name, Any]]) -> bool:
         """Find the variables that change; whether they are all that does."""
         moment = self.fork.heads[0].moment
+        grown = [*[head.grown for head in self.fork.heads[1:]], *[
+            one.grown for each in self.fork.rounds.values() for one in each
+        ]]
+        first = grown[0]
+        self.lists = [
+            name for name in first if first[name] and all(
+                name in each and [_kind(node) for node in each[name]] == [_kind(node) for node in first[name]]
+                for each in grown
+            ) and all(node is not None and is_static(node.shape) for node in first[name])
+        ]
+        self.stacked = [node for name in self.lists for node in first[name]]
         ways = self.fork.rounds.values()
         rounds = [each for one in ways for each in one]
         begins = [own[0], *[one[0].before for one in ways]]
         every = [*own[1:], *[each.before for one in ways for each in one[1:]], *[each.after for each in rounds]]
-        numbers = {""}  # of rounds
-        alive, inside = [names_alive(moment.code, moment.at, inside=one) | numbers for one in (False, True)]
+        alive, inside = [
+            names_alive(moment.code, moment.at, inside=one).union({""}) - {*self.lists}  # the former: numbers of rounds
+            for one in (False, True)
+        ]
         keys = [name for name in own[-1] if name[0] in alive]
         read = {name for name in keys if name[0] in inside and name in own[0]}  # others a round sets
         if any({*keys} != {name for name in each if name[0] in alive} for each in every) or any(
@@ -175,7 +196,7 @@ class _Loop:
         return [*one.asked, *[
             value if isinstance(value, Node) else literal(self.numbers, value, own.dtype)
             for value, own in zip(after, self.inputs, strict=True)
-        ]]
+        ], *[node for name in self.lists for node in one.grown[name]]]  # type: ignore[misc]  # none is None
 
     # -- rounds side by side
 
@@ -258,11 +279,12 @@ class _Loop:
     def put(self, program: Program, before: Sequence[_Loop]) -> Program:
         """Put a scan in the place of the rounds; the loops before it follow what becomes of their nodes."""
         there = [*self.inputs, *self.fixed.values(), *self.rows.values()]
-        outputs, lost = round_of(self.body, there, self.inputs, self.made)
+        idle = [*self.inputs, *[literal(self.body, np.zeros(node.shape, node.dtype)) for node in self.stacked]]
+        outputs, lost = round_of(self.body, there, idle, self.made)
         flags = []
         if lost:
             flags = [input_like(self.body, "lost", self.gone[0])]
-            outputs[-1] = make(self.body, logical_or, flags[0], outputs[-1])
+            outputs.insert(len(self.names), make(self.body, logical_or, flags[0], outputs.pop()))
         body = closed([*self.fixed.values(), *self.inputs, *flags, *self.rows.values()], outputs, "step")
 
         def loop(graph: Graph, get: Callable[[Node], Node]) -> tuple[list[Node], Node | None]:
@@ -277,8 +299,13 @@ class _Loop:
                 graph, scan, *given, body=body, length=self.steps, fixed=len(self.fixed), carried=len(state),
                 reverse=False,
             )
-            results = [make(graph, result, hub, number=k) for k in range(len(state))]
-            return results, make(graph, logical_not, results[-1]) if lost else None
+            results = [make(graph, result, hub, number=k) for k in range(len(outputs))]
+            rows = [
+                make(graph, slice_, every, index=((k,), *whole(every.shape[1:])))
+                for k in range(self.steps) for every in results[len(state) :]
+            ]
+            last = results[: len(self.names)]
+            return [*last, *rows], make(graph, logical_not, results[len(last)]) if lost else None
 
         followed = [(one.gone, one.last, one.needed(), *one.rows) for one in before]
         new: dict[Node, Any] = dict.fromkeys(chain.from_iterable(chain.from_iterable(followed)))
@@ -301,6 +328,11 @@ class _Loop:
         self.gone, self.last, self.begun = [[*map(get, nodes)] for nodes in (self.gone, self.last, self.begun)]
         self.fixed = {get(node): own for node, own in self.fixed.items()}
         self.rows = {(*map(get, row),): own for row, own in self.rows.items()}
+
+
+def _kind(node: Node | None) -> Any:
+    """Return shape and dtype of what a list is appended."""
+    return None if node is None else (node.shape, node.dtype)
 
 
 def _moving(indices: Sequence[Any]) -> int | None:

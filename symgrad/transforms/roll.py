@@ -329,7 +329,7 @@ def _rolled(program: Program, loop: _Loop, memory: str | int | None) -> Program:
                 new[node] = final[j] if node in carried else make(graph, slice_, stacked[j], index=index)
         elif node not in new:
             operands = tuple([new.get(i, i) for i in node.inputs])
-            new[node] = (_joined if node.number > last else copied)(graph, node, operands)
+            new[node] = (joined if node.number > last else copied)(graph, node, operands)
     graph.line = before
     inputs, outputs = tuple([new[i] for i in program.inputs]), [new.get(o, o) for o in program.outputs]
     made = replace(program, inputs=inputs, outputs=tuple(outputs), start=start if program.scope is not None else 0)
@@ -460,7 +460,7 @@ def _slid(graph: Graph, x: Node, column: Sequence[Node]) -> Node:
 # -- what reads all copies
 
 
-def _joined(graph: Graph, node: Node, inputs: tuple[Node, ...]) -> Node:
+def joined(graph: Graph, node: Node, inputs: tuple[Node, ...]) -> Node:
     """Copy a node; rows of one array that are put together again are that array, or a part of it."""
     if node.op is concatenate:
         return _concatenated(graph, list(inputs), node.param("axis"))

@@ -28,6 +28,7 @@ from symgrad.ops.elementwise.logical import logical_and, logical_not, logical_or
 from symgrad.trace.rounds import breaks, known_by, names_alive, position, remembers, runs_out
 from symgrad.transforms.build import input_like, literal, make, written
 from symgrad.transforms.derive.control import closed
+from symgrad.transforms.roll import joined
 from symgrad.transforms.scans import within
 from symgrad.transforms.tuned import MOST, MOST_EACH, MOST_ROUNDS, ROUNDS_PEELED
 
@@ -408,8 +409,11 @@ def _size(kind: str, sizes: Sequence[tuple[float, float]]) -> tuple[float, float
 
 
 def unmarked(graph: Graph, node: Node, inputs: tuple[Node, ...]) -> Node:
-    """Copy a node; a choice between a value and itself, as numbers have that a loop carries, is the value."""
-    return inputs[1] if chooses(node.op) and inputs[1] is inputs[2] else copied(graph, node, inputs)
+    """Copy a node; a choice between a value and itself, as numbers have that a loop carries, is the value.
+
+    Rows that a loop stacks, put together again, are what it stacks.
+    """
+    return inputs[1] if chooses(node.op) and inputs[1] is inputs[2] else joined(graph, node, inputs)
 
 
 def stands_apart(
