@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
+from symgrad.build.progress import reached
 from symgrad.errors import ArgumentValueError
 from symgrad.ir.text import as_text
 from symgrad.ir.verify import verify
@@ -65,6 +66,7 @@ class Stages:
         if name in NAMES[:4] and self.options.verifies and not known:
             verify(value, name)
         self.kept[name] = value
+        reached(name)
         folder = os.environ.get("SYMGRAD_DUMP")
         if folder:
             from pathlib import Path

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 import os
-import sys
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from symgrad.build.progress import expect
 from symgrad.errors import CompileTimeError, warn_once
 
 if TYPE_CHECKING:
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from symgrad.loops.cost import Expected
     from symgrad.options import Options
 
-TOLD, WARNED = 5.0, 30.0
-"""From so many seconds on a compilation is announced: by a line on a terminal, by a warning."""
+WARNED = 30.0
+"""From so many seconds on a warning announces a compilation."""
 
 
 def cache_bytes() -> int:
@@ -56,7 +56,8 @@ def announce(program: Program, expected: Expected, options: Options, *, said: bo
     allowed, memory = compile_seconds(options.compile_seconds), compile_bytes()
     slow = expected.seconds > allowed
     refused = slow or (expected.bytes > memory and options.compile_seconds is not None)
-    if not refused and (said or expected.seconds < TOLD):
+    expect(expected.seconds)
+    if not refused and (said or expected.seconds < WARNED):
         return said
     amount = f"{expected.seconds:.0f} s and {expected.bytes / 2**20:,.0f} MB"
     words, count = f"compiling {program.name} is expected to take {amount}", len(program.nodes())
@@ -72,9 +73,6 @@ def announce(program: Program, expected: Expected, options: Options, *, said: bo
             instead="operations on whole arrays, or fewer passes; Options(compile_seconds=None) compiles it all the "
             "same, and Options(compiler='none') runs it by NumPy",
         )
-    if expected.seconds >= WARNED:
-        where = "" if line is None else f" ({copies:,} of its {count:,} operations are made by {line}: {line.text})"
-        warn_once(f"slow {program.name} {count}", f"{words}{where}")
-    elif sys.stderr is not None and sys.stderr.isatty():
-        sys.stderr.write(f"symgrad: {words}\n")
+    where = "" if line is None else f" ({copies:,} of its {count:,} operations are made by {line}: {line.text})"
+    warn_once(f"slow {program.name} {count}", f"{words}{where}")
     return True

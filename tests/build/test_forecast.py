@@ -5,13 +5,14 @@ from __future__ import annotations
 import io
 import re
 import sys
+import time
 import warnings
 
 import numpy as np
 import pytest
 
 import symgrad as sg
-from symgrad.build import limits
+from symgrad.build import limits, progress
 from symgrad.errors import ArgumentValueError, CompileTimeError, SymgradWarning
 from symgrad.loops.cost import ProgramSizes, at_least, expected
 
@@ -100,19 +101,47 @@ def test_a_bound_is_a_number_of_seconds(seconds):
         sg.Options(compile_seconds=seconds)
 
 
-def test_it_is_said_once_on_a_terminal_and_nowhere_else(monkeypatch):
-    monkeypatch.setattr(limits, "TOLD", 0.0)
-    for stream, lines in ((Terminal(), 1), (io.StringIO(), 0), (None, 0)):
+class Notebook(io.StringIO):
+    __module__ = "ipykernel.iostream"
+
+
+def test_progress_is_shown_on_a_terminal_and_in_a_notebook_and_nowhere_else(monkeypatch, caplog):
+    monkeypatch.setattr(progress, "FIRST", 0.0)
+    monkeypatch.setattr(progress, "AGAIN", 0.001)
+    caplog.set_level("INFO", "symgrad")
+    for stream in (Terminal(), Notebook(), io.StringIO(), None):
+        caplog.clear()
         monkeypatch.setattr(sys, "stderr", stream)
-        compiled(5, options())
-        if stream is not None:
-            said = stream.getvalue()
-            assert len(re.findall(r"^symgrad: compiling \w+ is expected to take \d+ s and \d+ MB\n", said)) == lines
-            assert said.count("\n") == lines
+        compiled(12, options())
+        said = re.fullmatch(r"compiled \S+\(\) in [\d.]+ s: (\w[\w ]* [\d.]+ s(, |$)){3}", caplog.messages[-1])
+        assert said
+        assert len(caplog.messages) == 1
+        if stream is None or type(stream) is io.StringIO:
+            assert not (stream and stream.getvalue())
+            continue
+        for _ in range(100):  # it goes away a moment after the compilation
+            if (text := stream.getvalue()).endswith(" \r"):
+                break
+            time.sleep(0.01)
+        assert text.endswith("\r" + " " * 79 + "\r")
+        assert "\n" not in text
+        lines = [line.rstrip() for line in text.split("\r") if line.strip()]
+        assert all(re.match(r"symgrad: compiling \S+\(\): \w[\w ]*, [\d.]+ s", line) for line in lines)
+        assert {"tracing", "the C compiler"} <= {line.split(": ")[2].split(",")[0] for line in lines}
+
+
+def test_what_is_expected_is_said():
+    with progress.shown("f()"):
+        now = progress._active.now
+        progress.reached("c")
+        progress.expect(7.0)
+        assert re.fullmatch(r"symgrad: compiling f\(\): the C compiler, 0\.\d s of about 7 s", now.line())
+        with progress.shown("inner()"):
+            assert progress._active.now is now
+    assert progress._active.now is None
 
 
 def test_what_takes_long_warns_with_its_line(monkeypatch):
-    monkeypatch.setattr(limits, "TOLD", 0.0)
     monkeypatch.setattr(limits, "WARNED", 0.0)
     words = r"to take \d+ s and \d+ MB \(\d+ of its \d+ operations are made by test_forecast\.py:\d+: \w+ = "
     with pytest.warns(SymgradWarning, match=words) as said:
@@ -122,7 +151,6 @@ def test_what_takes_long_warns_with_its_line(monkeypatch):
 
 def test_what_is_cached_is_not_announced(monkeypatch, tmp_path):
     monkeypatch.setenv("SYMGRAD_CACHE_DIR", str(tmp_path))
-    monkeypatch.setattr(limits, "TOLD", 0.0)
     monkeypatch.setattr(limits, "WARNED", 0.0)
     x = np.array([0.5, 0.1])
     with pytest.warns(SymgradWarning, match="is expected to take"):
