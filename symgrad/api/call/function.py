@@ -232,7 +232,7 @@ class Function(Generic[P, R]):
         try:
             entry, result = self._taken(self._find(call), call, lambda entry: entry.call.converted(call.leaves))
         except SymgradError as error:
-            __tracebackhide__ = not self._options.verifies
+            __tracebackhide__ = not self._options.verifies  # IPython and pytest go past this frame
             raise error if self._options.verifies else shortened(error)  # noqa: B904 - it is the same
         if not active.outside and entry.short is not None:
             # The next calls try this one first, then those before: of other conditions, or of other sizes.
