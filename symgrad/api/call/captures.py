@@ -10,11 +10,14 @@ from __future__ import annotations
 import builtins
 import dis
 import inspect
+import itertools
 import math
 import random
 import sys
 import types
-from collections import deque
+from array import array
+from collections import Counter, OrderedDict, defaultdict, deque
+from collections.abc import Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache, partial, wraps
@@ -47,6 +50,7 @@ LONG, SEEN, DEEP = 1000, 10_000, 20
 _PASSIVE = (types.ModuleType, type, types.BuiltinFunctionType)
 _NUMBERS = (bool, int, float, complex, str, bytes, type(None))
 _CONTAINERS = (list, tuple, dict, deque)
+_DICTS = frozenset({dict, OrderedDict, defaultdict, Counter})
 _BY_NAME = frozenset({"getattr", "hasattr", "attrgetter", "itemgetter", "methodcaller", "vars", "globals", "__dict__"})
 """What reads attributes, keys and globals by texts in the code."""
 _ALL: Paths = frozenset({()})
@@ -516,16 +520,27 @@ class _Survey:
 
 
 def _content(value: Any) -> tuple[Any, ...] | None:
-    """Return what an array holds, and its shape, or what a set holds; None of anything else."""
-    if issubclass(type(value), np.ndarray):  # which a traced array says it is
+    """Return what an array holds, and its shape, or what a set, another mapping than a dict, or a buffer holds."""
+    kind = type(value)
+    if issubclass(kind, np.ndarray):  # which a traced array says it is
         mask = np.ma.getmaskarray(value).tobytes() if isinstance(value, np.ma.MaskedArray) else b""
-        return None if value.dtype.hasobject else (value.shape, value.dtype, value.tobytes(), mask)
-    if isinstance(value, (set, frozenset)):
-        return type(value), frozenset([one if type(one) in _NUMBERS else id(one) for one in value])
-    if is_sparse(type(value)):
+        held = value.tobytes() if not value.dtype.hasobject else _contents(value.ravel().tolist())
+        return value.shape, value.dtype, held, mask
+    if is_sparse(kind):
         parts = getattr(value, "__dict__", {}).values()
         return value.shape, *[part.tobytes() for part in parts if type(part) is np.ndarray]
+    if issubclass(kind, (set, frozenset)):
+        return kind, frozenset(_contents(value))
+    if issubclass(kind, (array, bytearray, memoryview)):
+        return kind, bytes(value)
+    if issubclass(kind, Mapping) and kind not in _DICTS:
+        return kind, _contents(value), _contents(value.values())
     return None
+
+
+def _contents(values: Iterable[Any]) -> tuple[Any, ...]:
+    """Return what some values hold, or are known by."""
+    return tuple([_content(one) or _said(one) for one in itertools.islice(values, LONG)])
 
 
 def _said(value: Any) -> Any:
