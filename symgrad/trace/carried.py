@@ -171,7 +171,7 @@ class Carrying:
 class Loop(NamedTuple):
     """How many conditions of a loop are guards; its variables: plain numbers, and what else differs in its rounds."""
 
-    count: int
+    guards: int
     numbers: tuple[str, ...]
     differ: tuple[str, ...]
 

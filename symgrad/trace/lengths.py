@@ -116,7 +116,7 @@ class Lengths:
             end.as_index() if type(end) is Tracer else end for end in (index.start, index.stop)
         ])])
 
-    def rows(self, x: Tracer, length: Extent, frame: FrameType) -> Steps | None:
+    def rows(self, x: Tracer, length: Extent, frame: FrameType) -> Steps | Counted | None:
         """Return what goes through the rows of an array of an open extent, where a `for` in a frame does."""
         self.seek(frame)
         goes = dis.opname[frame.f_code.co_code[frame.f_lasti]] == "GET_ITER"
@@ -162,7 +162,7 @@ class Lengths:
         before, loops = ({*self.carried}, len(self.differing)), deciding(branches, program)
         every = [one.around for one in branches.seen.values() if one.around is not None]
         asked = Counter([(frame.f_code, head) for frame, head in every])
-        left = {key: loop.count for key, loop in loops.items()}
+        left = {key: loop.guards for key, loop in loops.items()}
         self.served |= {key for key in self.carried & asked.keys() if left.get(key, 0) * 2 < asked[key]}
         lost = self.carried & loops.keys() - self.served  # others are too short, or go one way only, in this call
         told = branches.carrying is not None and branches.carrying.told
@@ -307,7 +307,7 @@ def _wide(end: Any) -> Any:
     return end.astype(np.int64)
 
 
-def _range(trace: Trace, frame: FrameType, *ends: Any) -> Steps | None:
+def _range(trace: Trace, frame: FrameType, *ends: Any) -> Steps | Counted | None:
     start, stop, step = map(_wide, ends if len(ends) == 3 else (*([0] * (2 - len(ends))), *ends, 1))
 
     def number(k: Tracer) -> Any:
@@ -373,8 +373,8 @@ def _enumerate(trace: Trace, frame: FrameType, x: Any, start: Any = 0) -> Any:
 
 
 def _zip(trace: Trace, frame: FrameType, *xs: Any, strict: bool = False) -> Any:
-    rows = [_rows(trace, x) for x in xs]
-    if None in rows or all(one.is_plain for one in rows):
+    rows = [one for x in xs if (one := _rows(trace, x)) is not None]
+    if len(rows) < len(xs) or all(one.is_plain for one in rows):
         return None
     ends = [one.counted()[1] for one in rows]
     if Extent in map(type, ends):
@@ -393,7 +393,7 @@ def _reversed(trace: Trace, frame: FrameType, x: Any) -> Any:
     if rows is None or rows.is_plain:
         return None
     bounds = rows.counted()
-    return steps_in(trace, frame, bounds, lambda k: rows.item(bounds[1] - 1 - k), lambda: reversed(rows.plain()))
+    return steps_in(trace, frame, bounds, lambda k: rows.item(bounds[1] - 1 - k), lambda: reversed(rows))
 
 
 _STAND_INS = {

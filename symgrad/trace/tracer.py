@@ -240,7 +240,7 @@ class Tracer:
         rows = None
         if type(length) is not int and branches is not None and branches.lengths is not None:
             rows = branches.lengths.rows(self, length, sys._getframe(1))  # noqa: SLF001 - who asks
-        return rows or elements(self)
+        return elements(self) if rows is None else iter(rows)
 
     def __len__(self) -> int:
         if not self.ndim:

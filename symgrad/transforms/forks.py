@@ -109,8 +109,8 @@ class _Loop:
         if not self.gone or asked_again(self.program, self.gone, fork.heads[steps].clock):
             return False
         self.last = [own[steps][name] for name in self.names]
-        self.last += [node for head in fork.heads[1 : steps + 1] for name in self.lists for node in head.grown[name]]
-        if len({*self.last}) < len(self.last) or any(node.number <= self.begin for node in self.last):
+        self.last += chain.from_iterable([self.appended(head.grown) for head in fork.heads[1 : steps + 1]])
+        if not self.are_told_apart():
             return False
         self.begun = [
             own[0][name] if name in self.read else literal(self.numbers, np.zeros(node.shape, node.dtype))
@@ -196,7 +196,23 @@ class _Loop:
         return [*one.asked, *[
             value if isinstance(value, Node) else literal(self.numbers, value, own.dtype)
             for value, own in zip(after, self.inputs, strict=True)
-        ], *[node for name in self.lists for node in one.grown[name]]]  # type: ignore[misc]  # none is None
+        ], *self.appended(one.grown)]
+
+    def are_told_apart(self) -> bool:
+        """Whether no two of what comes behind the loop are one node, but for variables that each round appends."""
+        last, rows = self.last[: len(self.names)], self.last[len(self.names) :]
+        if len({*rows}) < len(rows) or any(node.number <= self.begin for node in rows):
+            return False
+        rounds = [one for each in self.fork.rounds.values() for one in each]
+        ends = {node: j for j, node in enumerate(rows[len(rows) - len(self.stacked) :])}
+        return all(
+            all(one.after[name] is self.appended(one.grown)[ends[node]] for one in rounds) if node in ends
+            else node not in rows for name, node in zip(self.names, last, strict=True)
+        )
+
+    def appended(self, grown: dict[str, list[Node | None]]) -> list[Node]:
+        """List what a round appends."""
+        return [node for name in self.lists for node in grown[name] if node is not None]
 
     # -- rounds side by side
 

@@ -339,6 +339,44 @@ class _Writer:
         self.put(depth, filled(rng.choice(AFTER)))
         self.put(depth, filled(rng.choice(AFTER)))
 
+    def rounds(self, depth: int) -> None:
+        """Write a loop, maybe in another one, that asks in a function, appends to lists and writes into an array."""
+        rng = self.rng
+
+        def c() -> str:
+            return str(round(rng.uniform(-0.8, 1.0), 2))
+
+        name = self.new("f")
+        self.put(depth, f"many2, row, last, h = [], np.zeros(20), 0.0, {rng.choice(['0.0', 'x[0]', '1'])}")
+        first = rng.choice(["u + v", "0.5 * u", "v", "u * v"])
+        self.put(depth, f"def {name}(u, v):\n    if «v > {c()}»: return {first}")
+        if rng.random() < 0.5:
+            self.put(depth + 1, f"if «u {rng.choice('<>')} {c()}»: return {rng.choice(['-u', 'u - 0.1 * v', '0.2'])}")
+        self.put(depth, f"    return {rng.choice(['0.7 * u', 'np.sin(u) - v', 'u'])}")
+        around = rng.choice(["", "", f"for r in range({rng.choice([2, 3])}):", "for r in A[:3]:", "for r in p:"])
+        if around:
+            self.put(depth, around)
+            if rng.random() < 0.5:
+                self.put(depth + 1, rng.choice(["h = 0.0", "h = h * 0.3", "many2 = []", "last = 1.5", "b = 0.5 * b"]))
+        inner = depth + bool(around)
+        self.put(inner, rng.choice([
+            "for k, v in enumerate(np.concatenate([x, A.ravel()])):", "for k in range(15):\n    v = A.ravel()[k]",
+            "for k, v in zip(range(n + 9), np.concatenate([x, A.ravel()])):", "for k, v in enumerate(A.ravel()):",
+            "for k in reversed(range(15)):\n    v = A[k // 3, k % 3]",
+        ]))
+        for _ in range(rng.randrange(2, 5)):
+            self.put(inner + 1, rng.choice([
+                f"h = {name}(h, v)", f"h = {name}(h, v) * 0.9", f"if «v > {c()}»: h = h + v\nelse: h = 0.5 * h",
+                f"if k % 2 and «v > {c()}»: h = -h", "many2.append(h)", "many2.append(v * h)", "row[k] = h",
+                f"if «v < {c()}»: row[k] = v", "row[k] += v", "last = v", "last = k", f"if «h < {c()}»: continue",
+                f"if «v > {c()}»: many2.append(v)", "h = 0.5 * h + (many2[-1] if many2 else 0.1)",
+                f"if «h > {c()}»: last = h * 2", "row[k] = row[k - 1] + 0.1 * v", f"if «v > {c()} + 1.5»: break",
+                f"h = h + 0.1 * max(v, {c()})",
+            ]))
+        end = rng.choice(["len(many2) * 0.1", "sum([m * t for t, m in enumerate(many2)]) * 1e-2", "h * k"])
+        self.put(depth, "a = a + 0.1 * h + 0.05 * last + 0.02 * np.sum(row * np.arange(20)) + 0.01 * sum(many2)\n"
+                        f"b = b + {end}")
+
     def helper(self, depth: int, s: list[str]) -> None:
         """Write a function of one number within, and call it as it is or by a mode."""
         rng = self.rng
@@ -365,12 +403,12 @@ class _Writer:
             self.put(depth, f"{rng.choice('ab')} = {rng.choice(['jit', 'checkpoint', ''])}({f})({arg} * 1.0)")
 
 
-def _drawn(rng: Random, seed: int, *, plain: bool) -> Branching:
+def _drawn(rng: Random, seed: int, *, plain: bool, rounds: bool) -> Branching:
     writer = _Writer(rng)
-    if plain:
-        writer.plain(1)
+    if plain or rounds:
+        (writer.plain if plain else writer.rounds)(1)
         writer.size = 20
-    lines = rng.randrange(1, 3) if plain else rng.randrange(3, 7)
+    lines = rng.randrange(1, 3) if plain or rounds else rng.randrange(3, 7)
     writer.block(1, ["a", "b", "x[1]", "0.3"], ["p", "q", "x[1:]"], "", lines)
     text = "\n".join([
         "def program(x, A, n, i):", "    a, b, p, q = x[0], x[3] * 0.5, A[1], 0.5 * x[:3]",
@@ -380,10 +418,13 @@ def _drawn(rng: Random, seed: int, *, plain: bool) -> Branching:
     return Branching(text, seed)
 
 
-def random_branching(seed: int, *, plain: bool = False) -> Branching:
-    """Write a program that NumPy runs, and that asks something; it may begin with a loop that decides by plain ones."""
+def random_branching(seed: int, *, plain: bool = False, rounds: bool = False) -> Branching:
+    """Write a program that NumPy runs, and that asks something.
+
+    It may begin with a loop that decides by plain numbers, or with one that calls a function and appends to lists.
+    """
     for k in range(200):
-        one = _drawn(Random(1000 * seed + k), seed, plain=plain)
+        one = _drawn(Random(1000 * seed + k), seed, plain=plain, rounds=rounds)
         rng = np.random.default_rng(seed)
         with suppress(WayError, *RAISED):
             log: list[Any] = []

@@ -12,11 +12,11 @@ INTERPRETED, COMPILED = sg.Options(compiler="none", paths=500), sg.Options(flags
 PLAIN = (20000, 20001, 20003, 20005, 20007, 20009, 20051)
 
 
-def wrong(seeds, options, count=5, *, plain=False):
+def wrong(seeds, options, count=5, **kind):
     """List what differs, of values and, but for every fourth program, of gradients, on so many arguments."""
     return [
         line for seed in seeds
-        for line in disagreements(random_branching(seed, plain=plain), options, gradients=seed % 4 > 0, count=count)
+        for line in disagreements(random_branching(seed, **kind), options, gradients=seed % 4 > 0, count=count)
     ]
 
 
@@ -48,6 +48,11 @@ def test_loops_that_decide_by_plain_numbers(seed):
     assert not wrong((seed,), INTERPRETED, plain=True)
 
 
+@pytest.mark.parametrize("seed", range(30000, 30006))
+def test_loops_that_ask_in_a_function_and_append(seed):
+    assert not wrong((seed,), INTERPRETED, rounds=True)
+
+
 def test_in_c():
     assert not wrong((20, 21), COMPILED)
 
@@ -62,6 +67,12 @@ def test_many(start):
 @pytest.mark.parametrize("start", range(20000, 20500, 10))
 def test_many_that_decide_by_plain_numbers(start):
     assert not wrong(range(start, start + 10), INTERPRETED, plain=True)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("start", range(30000, 30400, 10))
+def test_many_that_ask_in_a_function_and_append(start):
+    assert not wrong(range(start, start + 10), INTERPRETED, rounds=True)
 
 
 @pytest.mark.nightly

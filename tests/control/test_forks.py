@@ -133,3 +133,179 @@ def test_nothing_is_concluded_from_one_round_for_another(fun):
     for x in POINTS:
         for y in (x, -x, x[::-1].copy()):
             np.testing.assert_allclose(compiled(y), fun(y), rtol=1e-12)
+
+
+def in_a_function(x):
+    def step(y, v):
+        if v > 0.5:
+            return y + v
+        return 0.5 * y
+
+    y = 0.0
+    for v in x:
+        y = step(y, v)
+    return y
+
+
+def one_after_another(x):
+    y = 0.0
+    for v in x:
+        y = y + v if v > 0 else 0.5 * y
+    z = 1.0
+    for v in x:
+        z = z * 0.5 if v > y else z + y
+    return z
+
+
+def bisections(x):
+    total = 0.0
+    for k in range(4):
+        low, high = 0.0, 4.0
+        for _ in range(20):
+            middle = (low + high) / 2
+            if middle * middle < abs(x[k]):
+                low = middle
+            else:
+                high = middle
+        total = total + low * x[k]
+    return total
+
+
+def three_states(x):
+    state, total = 0, 0.0
+    for v in x:
+        if state == 0:
+            if v > 0.5:
+                state = 1
+            total = total + v
+        elif state == 1:
+            if v < 0:
+                state = 2
+            total = total * 0.9
+        else:
+            if v > 1:
+                state = 0
+            total = total - 0.3 * v
+    return total
+
+
+def appended(x):
+    out, logs, y = [], [0.5], 0.0
+    for v in x:
+        if v > 0:
+            y = y + v
+            logs.append(v)
+        else:
+            y = 0.5 * y
+            logs.append(0.0)
+        out.append(y)
+    return np.array(out) @ np.cos(np.arange(24.0)) + sum(logs) * len(out)
+
+
+def set_in_rows(x):
+    out, y = np.zeros((24, 2)), 0.0
+    for t in range(24):
+        y = y + x[t] if x[t] > 0 else 0.5 * y
+        out[t, 0] = y
+        out[t, 1] = out[t - 1, 0] * 0.3
+    return np.sum(out * out)
+
+
+def skipping(x):
+    total, place = 0.0, 0
+    for k, v in enumerate(x):
+        try:
+            if v < 0:
+                continue
+            total, place = total + v * v, k
+        finally:
+            total = total * 0.9
+    return total * place
+
+
+def rows_in_rows(x):
+    total = 0.0
+    for row in np.reshape(x, (4, 6)):
+        for v in row:
+            if v > 0:
+                total = total + v
+            else:
+                total = 0.5 * total
+    return total
+
+
+ONE = [in_a_function, one_after_another, bisections, three_states, appended, set_in_rows, skipping, rows_in_rows]
+
+
+@pytest.mark.parametrize("fun", ONE, ids=lambda f: f.__name__)
+def test_a_few_paths_whatever_a_loop_is_in(fun):
+    compiled = sg.value_and_grad(fun, options=sg.Options(compiler="none"))
+    for x in POINTS:
+        for y in (x, -x, x[::-1].copy()):
+            value, slope = compiled(y)
+            np.testing.assert_allclose(value, fun(y), rtol=1e-12)
+            if fun is not bisections:  # it steps
+                np.testing.assert_allclose(slope @ DIRECTION, slope_of(fun, y), rtol=1e-5, atol=1e-6)
+    assert compiled.cache_info().compilations <= 3
+    assert "ops.scan(" in compiled.lower(POINTS[2]).as_text("stable")
+
+
+def read_again(x):
+    """The last item of a list is none of the variables that a round begins with."""
+    out = [0.0]
+    for v in x:
+        if v > 0:
+            out.append(out[-1] + v)
+        else:
+            out.append(0.5 * out[-1])
+    return out[-1] * out[3]
+
+
+def now_and_then(x):
+    out, y = [], 0.0
+    for v in x[:14]:
+        y = y + v if v > 0 else 0.3 * y
+        out.append(y)
+        if y > 1:
+            out.append(2 * y)
+    return sum(out)
+
+
+def a_window(x):
+    out, y = [], 0.0
+    for v in x[:14]:
+        y = y + v if v > 0 else 0.3 * y
+        out.append(y)
+        if len(out) > 5:
+            out.pop(0)
+    return sum(out)
+
+
+def by_another_name(x):
+    out, y = [], 0.0
+    last = out
+    for v in x[:14]:
+        y = y + v if v > 0 else 0.3 * y
+        last.append(y)
+    return sum(out) + last[4] * y
+
+
+@pytest.mark.parametrize("fun", [read_again, now_and_then, a_window, by_another_name], ids=lambda f: f.__name__)
+def test_lists_that_do_something_else_are_paths(fun):
+    compiled = sg.jit(fun, options=sg.Options(compiler="none", paths=99))
+    for x in POINTS:
+        for y in (x, -x):
+            np.testing.assert_allclose(compiled(y), fun(y), rtol=1e-12)
+
+
+def test_stacked_results_are_no_line_for_each_round():
+    def states(x, steps):
+        out, y = [], 0.0
+        for k in range(steps):
+            y = y + x[k % 24] if x[k % 24] > y else 0.3 * y
+            out.append(y)
+        return np.array(out)
+
+    compiled = sg.jit(states, static_argnums=1, options=sg.Options(compiler="none"))
+    texts = [compiled.lower(POINTS[2], steps).as_text("optimized") for steps in (60, 120)]
+    assert len(texts[0].splitlines()) == len(texts[1].splitlines()) < 60

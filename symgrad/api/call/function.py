@@ -380,6 +380,8 @@ class Function(Generic[P, R]):
             f"Options(paths={self._options.paths}) allows; this condition came {ways} of them, and now to something "
             f"else{why}", line=place[0],
             instead=("arrays made by np.zeros(...), np.array(...) in the place of lists and dicts; " if plain else "")
+            + ("a for statement over range(n) that sums into variables, in the place of comprehensions, generators and "
+               "lists that grow: one loop for every n; " if type(entry.taken[number].outcome) is int else "")
             + "np.where for a choice by values, sg.cond or sg.while_loop, which are compiled with both ways",
         )
 

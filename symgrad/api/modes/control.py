@@ -336,6 +336,14 @@ def while_loop(
 
 
 def _while(body: Any, init: Any, *, cond: Any, max_steps: Any, checkpoint: Any, memory: Any) -> Any:
+    instead = "a number that is large enough for every size, or max_steps=None, which needs no bound"
+    if type(max_steps) is Extent:
+        raise max_steps.refuse("max_steps=, by which memory is planned,", f"{instead}; or ")
+    whole = isinstance(max_steps, (int, np.integer)) and type(max_steps) is not bool and max_steps >= 0
+    if not whole and max_steps is not None:
+        raise ArgumentError(
+            f"max_steps={max_steps!r} of sg.while_loop is no number of steps", line=user_line(), instead=instead,
+        )
     return _stepped("sg.while_loop", body, init, checkpoint, memory, test=cond, most=max_steps)
 
 
