@@ -125,7 +125,7 @@ class Pass(Generic[T]):
 
     def runs(self, options: Options, target: Target) -> bool:
         """Whether options want it, and the machine has a use for it."""
-        return self.name not in options.without and self.wanted(options, target)
+        return (not options.without or self.name not in options.without) and self.wanted(options, target)
 
 
 @dataclass(frozen=True)

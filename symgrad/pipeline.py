@@ -122,9 +122,9 @@ def passes() -> tuple[Pass[Any], ...]:
     ['safer', 'compensate']
     """
     from symgrad.loops.passes import EVERY
-    from symgrad.transforms.passes import LOOPS, OPTIMIZE, STABILIZE
+    from symgrad.transforms.passes import INLINE, LOOPS, OPTIMIZE, STABILIZE
 
-    return tuple(dict.fromkeys([*STABILIZE, *LOOPS, *OPTIMIZE, *EVERY]))
+    return tuple(dict.fromkeys([*STABILIZE, INLINE, *LOOPS, *OPTIMIZE, *EVERY]))
 
 
 def optimized(traced: Traced, stages: Stages) -> Program:

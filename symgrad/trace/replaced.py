@@ -349,10 +349,15 @@ def _scipy_rows(name: str) -> list[Row]:
 
 
 _FUNCTIONS = frozenset({FunctionType, BuiltinFunctionType})
+_MADE_FOR = frozenset({_LRU, MethodType})
+"""Types of which `standing_for` makes a stand-in when it is asked."""
 
 
 def _bound(names: dict[str, Any]) -> Row | None:
     """Find the names of a module that are bound to what has a stand-in."""
+    values = list(names.values())
+    if _Installed.stand_ins.keys().isdisjoint(map(id, values)) and _MADE_FOR.isdisjoint(map(type, values)):
+        return None  # as it is with most modules, at each trace
     made = {name: standing_for(value) for name, value in list(names.items())}
     changed = [name for name, instead in made.items() if instead is not names.get(name, instead)]
     return (names, {k: names[k] for k in changed}, {k: made[k] for k in changed}) if changed else None

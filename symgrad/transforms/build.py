@@ -81,16 +81,16 @@ def behind_spread(node: Node) -> Node:
 
 def scalar(node: Node) -> Any:
     """Return a scalar constant's number (also behind views of it), None for anything else."""
-    found = array(behind_spread(node))
-    return found[()] if found is not None and found.shape == () else None
+    source = behind_spread(node)
+    return source.params[0].array[()] if source.shape == () and source.is_constant else None
 
 
 def number(node: Node) -> Any:
     """Return the value of a constant that has the same value everywhere, None for anything else."""
-    found, values = scalar(node), array(node)
-    if found is not None or values is None:
+    found = scalar(node)
+    if found is not None or not node.is_constant:
         return found
-    flat = values.reshape(-1)
+    flat = array(node).reshape(-1)
     return flat[0] if flat.size and flat[0] == flat[-1] and np.all(flat == flat[0]) else None
 
 

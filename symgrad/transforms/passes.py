@@ -13,7 +13,7 @@ from symgrad.transforms.inplace.writes import gather_writes
 from symgrad.transforms.rewrite.cheaper import cheaper, signs
 from symgrad.transforms.rewrite.safer import safer
 from symgrad.transforms.roll import roll
-from symgrad.transforms.scans import accumulate, hoist, invariants, join_scans, late_products, trim_scans, within
+from symgrad.transforms.scans import accumulate, hoist, holds, invariants, join_scans, late_products, trim_scans, within
 from symgrad.transforms.sink import sink
 from symgrad.transforms.softmax import divide_exponentials
 from symgrad.transforms.symmetric_sums import symmetric_sums
@@ -37,7 +37,6 @@ STABILIZE: tuple[Pass[Program], ...] = (
 
 INLINE = Pass(inline, Purpose.NECESSITY)
 LOOPS: tuple[Pass[Program], ...] = (
-    INLINE,
     Pass(join_scans, Purpose.TIME),
     Pass(hoist, Purpose.TIME),
     Pass(late_products, Purpose.TIME),
@@ -67,12 +66,18 @@ def optimize(program: Program, options: Options) -> Program:
 
     Loops are made one, trimmed and emptied before their bodies are simplified: what leaves them is simplified, too.
     """
-    program = _run(LOOPS, program, options)
-    return _run(OPTIMIZE, within(program, lambda body: optimize(body, options)), options)
+    program = _run((INLINE,), program, options)
+    if holds(program):
+        program = within(_run(LOOPS, program, options), lambda body: optimize(body, options))
+    return _run(OPTIMIZE, program, options)
+
+
+_ANY = Target()
+"""Passes of programs do not ask what the machine has."""
 
 
 def _run(listed: tuple[Pass[Program], ...], program: Program, options: Options) -> Program:
     for one in listed:
-        if one.runs(options, Target()):
+        if one.runs(options, _ANY):
             program = one.apply(program, **one.settings(options))
     return program

@@ -51,8 +51,10 @@ def roll(program: Program, least: int = REPEATED, memory: str | int | None = Non
     4
     """
     while True:
-        nodes = [node for node in _ordered(program) if not isinstance(node.op, Leaf) and not node.op.decides]
-        found = _loop(program, nodes, least) if len(nodes) >= least else None
+        found = None
+        if _may_repeat(program.nodes(), least):
+            nodes = [node for node in _ordered(program) if not isinstance(node.op, Leaf) and not node.op.decides]
+            found = _loop(program, nodes, least)
         if found is None:
             return within(program, partial(roll, least=least, memory=memory))
         made = _rolled(program, found, memory)
@@ -62,6 +64,12 @@ def roll(program: Program, least: int = REPEATED, memory: str | int | None = Non
 
 
 # -- repeats
+
+
+def _may_repeat(nodes: Sequence[Node], least: int) -> bool:
+    """Whether so many nodes are of one op and line: most programs have not that many, which costs next to nothing."""
+    alike = (attrgetter("op"), attrgetter("op", "line"))
+    return all(max(Counter(map(each, nodes)).values(), default=0) >= least for each in alike)
 
 
 def _ordered(program: Program) -> list[Node]:
@@ -93,9 +101,8 @@ def _words(nodes: Sequence[Node]) -> Any:
 
 def _repeats(nodes: Sequence[Node], least: int) -> list[tuple[int, int, int]]:
     """List runs that equal themselves one period later, as ``(start, period, copies)``, the longest first."""
-    for alike in (attrgetter("op"), attrgetter("op", "line")):
-        if max(Counter(map(alike, nodes)).values(), default=0) < least:
-            return []  # most programs, at next to no cost
+    if not _may_repeat(nodes, least):
+        return []
     words = _words(nodes)
     places: dict[int, list[int]] = defaultdict(list)
     for k, word in enumerate(words.tolist()):
@@ -261,7 +268,7 @@ def _along(column: Sequence[Node]) -> int | None:
 def unrolled(program: Program, least: int = REPEATED) -> list[str]:
     """Say of repeats that stay side by side, or are cut in two, which line is why."""
     nodes = [node for node in program.nodes() if not isinstance(node.op, Leaf) and not node.op.decides]
-    found = _repeats(nodes, least) if len(nodes) >= least else []
+    found = _repeats(nodes, least)
     place, words = {node: k for k, node in enumerate(nodes)}, _words(nodes)
     patterns = [(start, Counter(words[start : start + period].tolist())) for start, period, _ in found]
     taken = np.zeros(len(nodes), bool)

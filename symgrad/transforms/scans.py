@@ -38,9 +38,14 @@ if TYPE_CHECKING:
     from symgrad.ir.op import Op
 
 
+def holds(program: Program) -> bool:
+    """Whether a program has ops that run programs: loops, branches."""
+    return any(isinstance(op, Control) for op in program.ops)
+
+
 def within(program: Program, change: Callable[[Program], Program]) -> Program:
     """Change the programs that a program holds."""
-    if not any(isinstance(op, Control) for op in program.ops):
+    if not holds(program):
         return program
     known: dict[Program, Program] = {}
 

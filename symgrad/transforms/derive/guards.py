@@ -190,6 +190,8 @@ def passed(trace: Trace, node: Node, guard: Guard, wanted: Sequence[bool]) -> li
         wanted: for each input, whether to add which of its elements the node uses.
     """
     op, count = node.op, len(node.inputs)
+    if not guard and not any(wanted):
+        return [()] * count
     if guard and not isinstance(op, Elementwise):
         guard = together(trace, guard) if any(wanted) else guard
         kept: list[list[Node]] = [[] for _ in range(count)]
