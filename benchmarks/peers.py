@@ -30,7 +30,7 @@ class Peer:
 
 
 def there(package: str) -> bool:
-    """Tell whether a package is installed."""
+    """Whether a package is installed."""
     return importlib.util.find_spec(package) is not None
 
 

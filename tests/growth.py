@@ -51,7 +51,7 @@ class Growth:
         return name
 
     def fit(self, *names: str) -> bool:
-        """Tell shapes that broadcast to a size that is not too large."""
+        """Whether shapes broadcast to a size that is not too large."""
         shapes = [self.shape(n) for n in names]
         try:
             return int(np.prod(np.broadcast_shapes(*shapes))) <= SIZE

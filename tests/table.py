@@ -128,7 +128,7 @@ def edges() -> list[Row]:
 
 
 def smooth(row: Row) -> bool:
-    """Tell a row that has a derivative, by each of its arguments."""
+    """Whether a row has a derivative, by each of its arguments."""
     arrays = row.arrays()
     with np.errstate(all="ignore"):
         result = np.asarray(row.call(*arrays))
@@ -139,7 +139,7 @@ def smooth(row: Row) -> bool:
 
 
 def floating(array: Array) -> bool:
-    """Tell an array that can be differentiated by."""
+    """Whether an array can be differentiated by."""
     return bool(array.dtype.kind == "f")
 
 

@@ -183,7 +183,7 @@ def _whole(row: t.Row, dtype: Any) -> list[Any]:
 
 
 def _taken(row: t.Row, made: list[Any]) -> bool:
-    """Tell dtypes that the op has a loop for, and not one in half precision."""
+    """Whether the op has a loop for dtypes, and not one in half precision."""
     try:
         sg.jit(row.call, options=t.INTERPRETED)(*made)
     except sg.SymgradError:

@@ -113,7 +113,7 @@ class Reference:
         return found, 4 * error
 
     def fine(self, loss: Callable[..., Any]) -> bool:
-        """Tell a loss that NumPy computes in long double (SciPy's functions have no such loops)."""
+        """Whether NumPy computes a loss in long double (SciPy's functions have no such loops)."""
         args = changed(self.written.args, lambda a: a.astype(np.longdouble) if a.dtype.kind == "f" else a)
         try:
             with np.errstate(all="ignore"):

@@ -84,7 +84,7 @@ MISTAKES: dict[str, tuple[Any, Any, str, Any]] = {
 
 
 def finds(check: Any) -> bool:
-    """Tell whether a check says no, or symgrad itself does."""
+    """Whether a check says no, or symgrad itself does."""
     try:
         return bool(check())
     except (sg.SymgradError, ValueError, TypeError):

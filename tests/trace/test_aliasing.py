@@ -83,7 +83,7 @@ def executed(lines):
 
 
 def valid(lines, name):
-    """Tell whether NumPy runs these lines, leaves the arguments alone, and gives `name` an array of floats."""
+    """Whether NumPy runs these lines, leaves the arguments alone, and gives `name` an array of floats."""
     try:
         names = executed(lines)
         if (copied := re.sub(r"^(x\d+\[.*?\]) = (.*)", r"\1 = np.array(\2)", lines[-1])) != lines[-1]:

@@ -14,7 +14,7 @@ X, A, B, W = RNG.normal(size=(9, 4)), RNG.normal(size=(4, 4)), RNG.normal(size=(
 
 
 def sums_first(f: Any, *args: Any) -> bool:
-    """Tell whether a sum comes before the first product of an optimized program."""
+    """Whether a sum comes before the first product of an optimized program."""
     text = f.lower(*args).as_text()
     products = [text.index(word) for word in (" @ ", "einsum(") if word in text]
     return bool(text.index("np.sum") < min(products))

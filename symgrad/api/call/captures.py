@@ -323,7 +323,7 @@ def _now(get: Callable[[Any], Any], name: Any) -> Any:
 
 
 def _place(get: Any, name: Any) -> tuple[int, Any]:
-    """Tell places apart: by what holds a value, and its name there."""
+    """Return what a place is known by: what holds a value, and its name there."""
     return id(get.args[0] if type(get) is partial else get.__self__), name
 
 
