@@ -167,6 +167,8 @@ CHEAPER = Table(
     rule(lambda f, p: f(p, False), lambda p: p, f=OR, kinds="b"),
     rule(lambda f, p: f(p, True), lambda: True, f=OR, kinds="b"),
     rule(lambda f, g, p: f(g(p)), lambda p: p, f=NOT, g=NOT, kinds="b"),
+    rule(lambda p, dtype: ops.astype(p, dtype=dtype) != 0, lambda p: p, dtype=PARAM, kinds="b",
+         when=lambda p: p.dtype.kind == "b"),
 
     # reductions
     by(folded, ops.any, ops.all, ops.max, ops.min),
