@@ -17,8 +17,8 @@ from symgrad.loops.fusion import parallelize
 from symgrad.loops.program import Loop, LoopProgram, Place, Team, Walk, paths, walk
 from symgrad.loops.storage.allocate import bytes_of, lives
 from symgrad.ops.declare.traits import chooses
+from symgrad.transforms.control.roll import unrolled
 from symgrad.transforms.derive.poles import Ranges
-from symgrad.transforms.roll import unrolled
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

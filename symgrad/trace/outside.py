@@ -22,7 +22,7 @@ from symgrad.ops.declare import leaves
 from symgrad.trace.inplace.local import call_function, call_ufunc
 from symgrad.trace.inplace.views import written_outside
 from symgrad.trace.nested import settled
-from symgrad.trace.replaced import held_for
+from symgrad.trace.numpy.replaced import held_for
 from symgrad.trace.signature import by_columns
 from symgrad.trace.state import active, current
 from symgrad.trace.tracer import Tracer

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from symgrad.ir.node import Graph, Node
     from symgrad.ir.shapes import Dim
-    from symgrad.trace.branches import Branches
+    from symgrad.trace.control.branches import Branches
 
 
 class Trace:

@@ -33,12 +33,12 @@ from symgrad.ops.declare import leaves
 from symgrad.ops.declare.forms import answer_scipy
 from symgrad.options import Options
 from symgrad.trace import optree
-from symgrad.trace.branches import Branches, level
-from symgrad.trace.carried import Carrying
-from symgrad.trace.forks import forks_of
+from symgrad.trace.control.branches import Branches, level
+from symgrad.trace.control.carried import Carrying
+from symgrad.trace.control.forks import forks_of
 from symgrad.trace.lines import called_last, definition, error_line, raised_in_library, raised_in_symgrad
+from symgrad.trace.numpy.protocols import install
 from symgrad.trace.outside import Reads
-from symgrad.trace.protocols import install
 from symgrad.trace.remedies import module_of, remedy
 from symgrad.trace.signature import Signature, flatten
 from symgrad.trace.state import Trace, tracing
@@ -68,7 +68,7 @@ def prepare() -> None:
     """Declare the ops and put the operators on tracers, once."""
     if not _ready:
         load()
-        import_module("symgrad.trace.own")
+        import_module("symgrad.trace.numpy.own")
         install()
         _ready.append(True)
 
@@ -107,7 +107,7 @@ def trace(
         known: where it is nested, what stands for its inputs around it; None where nothing does.
         outside: what stands for arrays that the function reads from outside; those it reads are inputs, the last ones.
     """
-    from symgrad.trace.replaced import installed
+    from symgrad.trace.numpy.replaced import installed
 
     prepare()
     waited, refused = answer_scipy(), len(heard.refusals or ())

@@ -6,18 +6,27 @@ from typing import TYPE_CHECKING
 
 from symgrad.options import Pass, Purpose, Target
 from symgrad.transforms.build import inline
+from symgrad.transforms.control.forks import forks
+from symgrad.transforms.control.roll import roll
+from symgrad.transforms.control.scans import (
+    accumulate,
+    hoist,
+    holds,
+    invariants,
+    join_scans,
+    late_products,
+    trim_scans,
+    within,
+)
+from symgrad.transforms.control.whiles import whiles
 from symgrad.transforms.factor_sums import factor_sums
-from symgrad.transforms.forks import forks
 from symgrad.transforms.inplace.diagonals import diagonals
 from symgrad.transforms.inplace.writes import gather_writes
 from symgrad.transforms.rewrite.cheaper import cheaper, signs
 from symgrad.transforms.rewrite.safer import safer
-from symgrad.transforms.roll import roll
-from symgrad.transforms.scans import accumulate, hoist, holds, invariants, join_scans, late_products, trim_scans, within
 from symgrad.transforms.sink import sink
 from symgrad.transforms.softmax import divide_exponentials
 from symgrad.transforms.symmetric_sums import symmetric_sums
-from symgrad.transforms.whiles import whiles
 
 if TYPE_CHECKING:
     from symgrad.ir.program import Program

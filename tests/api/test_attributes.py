@@ -12,7 +12,7 @@ from numpy import zeros
 
 import symgrad as sg
 from symgrad.api.call.captures import Captured
-from symgrad.trace.replaced import installed
+from symgrad.trace.numpy.replaced import installed
 
 X = np.array([1.0, 2.0])
 

@@ -11,7 +11,7 @@ import pytest
 
 import symgrad as sg
 from benchmarks.measure import interleaved
-from symgrad.transforms.checkpoints import bytes_of
+from symgrad.transforms.control.checkpoints import bytes_of
 from symgrad.transforms.derive import control
 from tests.table import INTERPRETED
 

@@ -22,7 +22,7 @@ from symgrad.errors import SymgradError
 from symgrad.ir.evaluate import evaluate
 from symgrad.ops import load
 from symgrad.ops.declare.forms import ANSWERS, answer_scipy
-from symgrad.trace.protocols import COMPARISONS, METHODS, OPERATORS, UNARY
+from symgrad.trace.numpy.protocols import COMPARISONS, METHODS, OPERATORS, UNARY
 from symgrad.trace.signature import Signature, leaf_spec
 from symgrad.trace.trace import prepare, trace
 

@@ -12,7 +12,7 @@ import pytest
 
 import symgrad as sg
 from symgrad.ops.declare.forms import ANSWERS
-from symgrad.trace.protocols import METHODS
+from symgrad.trace.numpy.protocols import METHODS
 from tests.ops.kinds import FAMILIES, Row, arguments, fault, name_of, numpys, symgrads, takes, tame, ways
 
 USUAL = 16

@@ -17,7 +17,7 @@ from symgrad.errors import (
     SymgradError,
     UnsupportedError,
 )
-from symgrad.trace.indexing import BadIndex
+from symgrad.trace.numpy.indexing import BadIndex
 from tests.trace.refused import OUTSIDE, X, plain, refused, vector
 
 with warnings.catch_warnings():

@@ -22,7 +22,7 @@ from scipy.stats import norm
 
 import symgrad as sg
 from symgrad.errors import ConcretizationError
-from symgrad.trace.replaced import Replaced
+from symgrad.trace.numpy.replaced import Replaced
 from tests.trace.programs import agree, run
 
 V = np.array([1.0, 2.0, 3.5])

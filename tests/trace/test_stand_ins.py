@@ -22,7 +22,7 @@ from symgrad.errors import ConcretizationError, MutationError
 from symgrad.ir.text import as_text
 from symgrad.trace.inplace.local import LocalArray
 from symgrad.trace.lines import callee, may_trace
-from symgrad.trace.replaced import Replaced, installed
+from symgrad.trace.numpy.replaced import Replaced, installed
 from tests.trace.programs import agree, run, traced
 
 V = np.array([1.0, 2.0, 3.5])

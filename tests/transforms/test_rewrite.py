@@ -21,7 +21,7 @@ from symgrad.ir.verify import verify
 from symgrad.ops.declare import leaves
 from symgrad.ops.declare.forms import OPS
 from symgrad.pipeline import uncollected
-from symgrad.trace.protocols import install
+from symgrad.trace.numpy.protocols import install
 from symgrad.trace.state import Trace, passing
 from symgrad.trace.tracer import Tracer, as_node
 from symgrad.transforms.build import literal, make

@@ -28,17 +28,17 @@ import numpy as np
 from symgrad.errors import warn, warn_once
 from symgrad.ops.declare.forms import COMPILED
 from symgrad.trace.constants import is_sparse, means_more
-from symgrad.trace.indexing import FEW
 from symgrad.trace.lines import NB_SUBSCR, definition, is_user_code, of_the_user
+from symgrad.trace.numpy.indexing import FEW
+from symgrad.trace.numpy.replaced import stood_for
 from symgrad.trace.outside import Reading, Slot, given, plain, standing
-from symgrad.trace.replaced import stood_for
 from symgrad.trace.signature import Spec, by_columns, leaf_names, signature_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from symgrad.errors import Line
-    from symgrad.trace.branches import Branches
+    from symgrad.trace.control.branches import Branches
 
     Item = tuple[Callable[[Any], Any], Any, Any]
     Paths = frozenset[tuple[Any, ...]]

@@ -38,11 +38,11 @@ from symgrad.ops.declare.forms import is_traced
 from symgrad.options import Options
 from symgrad.pipeline import NAMES, Built, Stages, build, optimized, uncollected
 from symgrad.trace import optree
-from symgrad.trace.branches import Branches, branches_of
-from symgrad.trace.lengths import Again, Lengths
+from symgrad.trace.control.branches import Branches, branches_of
+from symgrad.trace.control.lengths import Again, Lengths
 from symgrad.trace.lines import shortened
+from symgrad.trace.numpy.replaced import standing_for
 from symgrad.trace.outside import constants_for
-from symgrad.trace.replaced import standing_for
 from symgrad.trace.signature import Signature, Spec, signature_of, spec
 from symgrad.trace.state import active, current
 from symgrad.trace.structures import behind
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from symgrad.api.report import Cost, Memory
     from symgrad.ir.node import Node
     from symgrad.ir.program import Program
-    from symgrad.trace.branches import Branch
+    from symgrad.trace.control.branches import Branch
     from symgrad.trace.state import Trace
 
     Short = Callable[[tuple[Any, ...]], Any]

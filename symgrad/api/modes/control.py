@@ -20,15 +20,15 @@ from symgrad.ops.control.results import result
 from symgrad.ops.control.scan import counted
 from symgrad.ops.control.while_ import while_
 from symgrad.trace import optree
-from symgrad.trace.creation import counting
+from symgrad.trace.control.rounds import unpacked
 from symgrad.trace.lines import definition, user_line
 from symgrad.trace.nested import settled
-from symgrad.trace.rounds import unpacked
+from symgrad.trace.numpy.creation import counting
 from symgrad.trace.signature import flatten
 from symgrad.trace.state import current
 from symgrad.trace.tracer import Extent, Tracer, as_node, cast
-from symgrad.transforms import checkpoints
 from symgrad.transforms.build import make
+from symgrad.transforms.control import checkpoints
 from symgrad.transforms.derive.control import lifted
 
 if TYPE_CHECKING:

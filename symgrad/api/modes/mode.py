@@ -24,11 +24,11 @@ from symgrad.ir.program import copied, replaced
 from symgrad.ops.arrays.views import broadcast_to
 from symgrad.options import Options
 from symgrad.trace import optree
-from symgrad.trace.branches import level
 from symgrad.trace.constants import constant
+from symgrad.trace.control.branches import level
 from symgrad.trace.lines import ends_here
 from symgrad.trace.nested import settled
-from symgrad.trace.replaced import standing_for
+from symgrad.trace.numpy.replaced import standing_for
 from symgrad.trace.signature import leaf_spec
 from symgrad.trace.state import current
 from symgrad.trace.trace import trace

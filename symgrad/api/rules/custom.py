@@ -18,8 +18,8 @@ from symgrad.ops.declare.forms import is_traced, name_apart
 from symgrad.trace import optree
 from symgrad.trace.lines import user_line
 from symgrad.trace.nested import settled
+from symgrad.trace.numpy.replaced import installed
 from symgrad.trace.overrides import checked, floating, override_of, words
-from symgrad.trace.replaced import installed
 from symgrad.trace.signature import Signature, flatten, leaf_spec
 from symgrad.trace.state import current
 from symgrad.trace.trace import trace

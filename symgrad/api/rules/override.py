@@ -20,9 +20,9 @@ from symgrad.api.call.captures import Captured
 from symgrad.api.rules.custom import Custom, Recorded
 from symgrad.errors import ArgumentError
 from symgrad.ops.declare.forms import ANSWERS, is_traced
-from symgrad.trace.answers import answered
 from symgrad.trace.lines import user_line
 from symgrad.trace.nested import settled
+from symgrad.trace.numpy.answers import answered
 from symgrad.trace.overrides import heeded, opened, words
 from symgrad.trace.signature import flatten
 from symgrad.trace.state import active, current, outside

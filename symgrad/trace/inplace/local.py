@@ -17,11 +17,11 @@ from symgrad.errors import MutationError, UnsupportedError
 from symgrad.ir import shapes
 from symgrad.ops.arrays.views import reshape
 from symgrad.ops.declare.forms import COMPILED
-from symgrad.trace.answers import WRITERS, answered
 from symgrad.trace.constants import held
 from symgrad.trace.inplace.writes import write
 from symgrad.trace.lines import user_line
 from symgrad.trace.nested import settled, touches
+from symgrad.trace.numpy.answers import WRITERS, answered
 from symgrad.trace.state import current
 from symgrad.trace.tracer import Tracer
 

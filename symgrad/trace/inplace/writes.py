@@ -15,12 +15,12 @@ from symgrad.ops.arrays.updates import add_at, scatter_set
 from symgrad.ops.arrays.views import reshape, set_slice
 from symgrad.ops.declare.forms import answers, is_traced, normal_axis, shape_of
 from symgrad.ops.elementwise.selection import where
-from symgrad.trace.answers import call_ufunc
-from symgrad.trace.indexing import axis_slice, basic, dots_between, expand, getitem, is_array, leading, narrowed
 from symgrad.trace.inplace.views import assign, broadcast_written, refuse_argument, store
 from symgrad.trace.lines import user_line
 from symgrad.trace.nested import settled
-from symgrad.trace.selected import Selected
+from symgrad.trace.numpy.answers import call_ufunc
+from symgrad.trace.numpy.indexing import axis_slice, basic, dots_between, expand, getitem, is_array, leading, narrowed
+from symgrad.trace.numpy.selected import Selected
 from symgrad.trace.tracer import Tracer, as_node, operand, record
 
 if TYPE_CHECKING:

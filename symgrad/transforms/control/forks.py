@@ -1,6 +1,6 @@
 """`forks`: conditions in a Python `for` that go both ways are branches in a loop, not a path for each round.
 
-For each way that rounds go, all rounds were traced (`symgrad.trace.forks`). Side by side, node by node, they say what a
+For each way that rounds go, all rounds were traced (`symgrad.trace.control.forks`). Side by side, node by node, they say what a
 round is made of: of a variable where each has that variable, of what is the same in all, of what is one for each, and
 of an operation on such. So nothing is concluded from one round for another.
 """
@@ -22,13 +22,11 @@ from symgrad.ops.arrays.views import slice_
 from symgrad.ops.control.results import result
 from symgrad.ops.control.scan import scan
 from symgrad.ops.elementwise.logical import logical_not, logical_or
-from symgrad.trace.rounds import known_by, names_alive
+from symgrad.trace.control.rounds import known_by, names_alive
 from symgrad.transforms.build import input_like, literal, make, written
-from symgrad.transforms.derive.control import closed
-from symgrad.transforms.roll import rows_of, slides
-from symgrad.transforms.scans import within
-from symgrad.transforms.tuned import ROUNDS_AFTER
-from symgrad.transforms.whiles import (
+from symgrad.transforms.control.roll import rows_of, slides
+from symgrad.transforms.control.scans import within
+from symgrad.transforms.control.whiles import (
     asked_again,
     fit_together,
     is_tree,
@@ -38,11 +36,13 @@ from symgrad.transforms.whiles import (
     stays_small,
     unmarked,
 )
+from symgrad.transforms.derive.control import closed
+from symgrad.transforms.tuned import ROUNDS_AFTER
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
-    from symgrad.trace.forks import Fork, Round
+    from symgrad.trace.control.forks import Fork, Round
 
     Name = tuple[str, Any, int]
 

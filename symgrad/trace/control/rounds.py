@@ -18,7 +18,7 @@ from symgrad.trace.lines import is_user_code
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from symgrad.trace.branches import Moment
+    from symgrad.trace.control.branches import Moment
 
 
 @cache

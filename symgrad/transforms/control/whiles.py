@@ -25,17 +25,17 @@ from symgrad.ops.control.scan import counted, scan
 from symgrad.ops.control.while_ import while_
 from symgrad.ops.declare.traits import chooses, growth
 from symgrad.ops.elementwise.logical import logical_and, logical_not, logical_or
-from symgrad.trace.rounds import breaks, known_by, names_alive, position, remembers, runs_out
+from symgrad.trace.control.rounds import breaks, known_by, names_alive, position, remembers, runs_out
 from symgrad.transforms.build import input_like, literal, make, written
+from symgrad.transforms.control.roll import joined
+from symgrad.transforms.control.scans import within
 from symgrad.transforms.derive.control import closed
-from symgrad.transforms.roll import joined
-from symgrad.transforms.scans import within
 from symgrad.transforms.tuned import MOST, MOST_EACH, MOST_ROUNDS, ROUNDS_PEELED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from symgrad.trace.branches import Moment
+    from symgrad.trace.control.branches import Moment
 
     Name = tuple[str, Any, int]
     Way = tuple[bool, ...]

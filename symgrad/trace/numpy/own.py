@@ -35,10 +35,10 @@ from symgrad.ops.arrays.copies import filled, promoted
 from symgrad.ops.arrays.joining import holds_traced, lift, traced_among
 from symgrad.ops.arrays.views import broadcast_to
 from symgrad.ops.declare.forms import ANSWERS, UNSET, answers, dims, is_traced, shape_of
-from symgrad.trace.creation import MAKERS, of_lists
 from symgrad.trace.inplace.local import lent
 from symgrad.trace.lines import raised_in_library
 from symgrad.trace.nested import settled, touches
+from symgrad.trace.numpy.creation import MAKERS, of_lists
 from symgrad.trace.state import CONDITIONS, MARK, current
 from symgrad.trace.tracer import Extent, record
 

@@ -10,17 +10,17 @@ import numpy as np
 
 from symgrad.errors import ArgumentError, ArgumentValueError, UnsupportedError
 from symgrad.ops.declare.forms import ANSWERS, is_unset
-from symgrad.trace.answers import GIVES_ARRAYS, answered, call_ufunc
 from symgrad.trace.constants import asks, constant
-from symgrad.trace.indexing import getitem
 from symgrad.trace.inplace.local import Flat, LocalArray, wrapped
 from symgrad.trace.inplace.local import call_ufunc as local_ufunc
 from symgrad.trace.inplace.views import refuse_plain, store
 from symgrad.trace.inplace.writes import add_in_place, fill_flat, in_place, put_method, setitem
 from symgrad.trace.lines import is_user_code, user_line
 from symgrad.trace.nested import settled, touches
+from symgrad.trace.numpy.answers import GIVES_ARRAYS, answered, call_ufunc
+from symgrad.trace.numpy.indexing import getitem
+from symgrad.trace.numpy.selected import Selected
 from symgrad.trace.outside import Outside
-from symgrad.trace.selected import Selected
 from symgrad.trace.tracer import SEQUENCES, Tracer, as_array, kind_of, lift
 
 if TYPE_CHECKING:

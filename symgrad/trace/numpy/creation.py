@@ -24,11 +24,11 @@ from symgrad.ops.arrays.joining import lift
 from symgrad.ops.arrays.views import broadcast_to
 from symgrad.ops.declare.forms import INT, dims, is_traced
 from symgrad.ops.numpy.creation import arange, spaced
-from symgrad.trace.answers import GIVES_ARRAYS
 from symgrad.trace.constants import asks, constant
 from symgrad.trace.inplace.local import LocalArray, call_function, fresh, lent, wrapped
 from symgrad.trace.lines import located, user_line
 from symgrad.trace.nested import settled, touches
+from symgrad.trace.numpy.answers import GIVES_ARRAYS
 from symgrad.trace.state import Trace, current
 from symgrad.trace.tracer import Extent, Tracer, as_array, as_node, record
 

@@ -22,8 +22,6 @@ import numpy as np
 
 from symgrad.errors import ConcretizationError, LeakedTracerError, NoGradient, SymgradError, UnsupportedError, heard
 from symgrad.ops.declare.forms import ANSWERS, INSIDE, SCIPYS, answer_scipy
-from symgrad.trace.answers import answered
-from symgrad.trace.creation import DRAWS, MAKERS, frozen, of_lists
 from symgrad.trace.inplace.local import LocalArray
 from symgrad.trace.lines import (
     calls,
@@ -36,7 +34,9 @@ from symgrad.trace.lines import (
     user_line,
 )
 from symgrad.trace.nested import settled, touches
-from symgrad.trace.own import REFUSED, indexed
+from symgrad.trace.numpy.answers import answered
+from symgrad.trace.numpy.creation import DRAWS, MAKERS, frozen, of_lists
+from symgrad.trace.numpy.own import REFUSED, indexed
 from symgrad.trace.remedies import remedy
 from symgrad.trace.state import active, beside, current
 

@@ -28,9 +28,9 @@ from symgrad.ops.arrays.updates import assemble
 from symgrad.ops.arrays.views import expand_dims, slice_, transpose
 from symgrad.ops.control.guard import UNTOLD, guard
 from symgrad.transforms.build import input_like, literal, make, rows_from, written
-from symgrad.transforms.checkpoints import fitting, scanned
+from symgrad.transforms.control.checkpoints import fitting, scanned
+from symgrad.transforms.control.scans import within
 from symgrad.transforms.derive.control import closed
-from symgrad.transforms.scans import within
 from symgrad.transforms.tuned import COPIES_TRIED, PEELED, PERIODS, REPEATED, STRAIGHT_ELEMENTS, STRAIGHT_NODES
 
 if TYPE_CHECKING:

@@ -12,13 +12,13 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from symgrad.errors import heard
-from symgrad.trace.rounds import remembers, runs_out
+from symgrad.trace.control.rounds import remembers, runs_out
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from symgrad.ir.node import Node
-    from symgrad.trace.branches import Branches, Moment
+    from symgrad.trace.control.branches import Branches, Moment
     from symgrad.trace.state import Trace
 
     Way = tuple[bool, ...]

@@ -15,7 +15,7 @@ from symgrad.ops.arrays.views import expand_dims, slice_
 from symgrad.ops.declare.forms import is_traced
 from symgrad.trace.lines import user_frame, user_line
 from symgrad.trace.nested import settled
-from symgrad.trace.selected import Selected
+from symgrad.trace.numpy.selected import Selected
 from symgrad.trace.tracer import Extent, as_array, outcome, viewing
 
 if TYPE_CHECKING:

@@ -25,12 +25,12 @@ import numpy as np
 
 from symgrad.ir.node import Node
 from symgrad.ir.shapes import is_static
-from symgrad.trace.carried import deciding
 from symgrad.trace.constants import constant
-from symgrad.trace.creation import MAKERS, steps_between
+from symgrad.trace.control.carried import deciding
+from symgrad.trace.control.rounds import loop_around
 from symgrad.trace.lines import callee, is_user_code
-from symgrad.trace.replaced import Replaced
-from symgrad.trace.rounds import loop_around
+from symgrad.trace.numpy.creation import MAKERS, steps_between
+from symgrad.trace.numpy.replaced import Replaced
 from symgrad.trace.state import current
 from symgrad.trace.tracer import Extent, Tracer, as_node
 
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     from symgrad.errors import Line
     from symgrad.ir.program import Program
-    from symgrad.trace.branches import Branches
+    from symgrad.trace.control.branches import Branches
     from symgrad.trace.state import Trace
 
 LEAST = 5

@@ -18,10 +18,10 @@ from symgrad.ir.evaluate import computed
 from symgrad.ir.node import Node
 from symgrad.ops.control.guard import guard
 from symgrad.trace.constants import held
-from symgrad.trace.forks import Head
+from symgrad.trace.control.forks import Head
+from symgrad.trace.control.rounds import contents, loop_around
 from symgrad.trace.lines import is_user_code, user_frame, user_line
 from symgrad.trace.nested import settled
-from symgrad.trace.rounds import contents, loop_around
 from symgrad.trace.signature import flatten
 from symgrad.trace.tracer import Tracer, as_node
 
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from symgrad.errors import Line
     from symgrad.ir.node import Graph
     from symgrad.ir.program import Program
-    from symgrad.trace.carried import Carrying
-    from symgrad.trace.forks import Policy
-    from symgrad.trace.lengths import Lengths, Steps
+    from symgrad.trace.control.carried import Carrying
+    from symgrad.trace.control.forks import Policy
+    from symgrad.trace.control.lengths import Lengths, Steps
     from symgrad.trace.state import Trace
 
 

@@ -21,8 +21,8 @@ import numpy as np
 from symgrad.ir.node import Node
 from symgrad.ops.elementwise.selection import where
 from symgrad.trace.constants import constant
+from symgrad.trace.control.rounds import carried_names, loop_around, runs_out
 from symgrad.trace.lines import is_user_code, line_at
-from symgrad.trace.rounds import carried_names, loop_around, runs_out
 from symgrad.trace.state import current
 from symgrad.trace.tracer import Tracer, as_node
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from types import CodeType, FrameType
 
     from symgrad.ir.program import Program
-    from symgrad.trace.branches import Branches, Moment
+    from symgrad.trace.control.branches import Branches, Moment
     from symgrad.trace.state import Trace
 
     Key = tuple[CodeType, int]

@@ -1,0 +1,1 @@
+"""Python's own control flow: branches, loops by traced numbers, what a loop carries."""

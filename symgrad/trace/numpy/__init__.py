@@ -1,0 +1,1 @@
+"""What NumPy's functions, operators and indices mean for traced arrays."""

@@ -1,0 +1,1 @@
+"""Programs with loops: found in what Python unrolled, joined, trimmed, run within a memory."""
