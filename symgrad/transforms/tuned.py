@@ -91,6 +91,9 @@ PIECES = 64
 SLICES_COMPARED = 4
 """Slices that an index is compared with; of more a table says which elements they have. Chosen."""
 
+TAPS = 8
+"""Numbers of a convolution that is written out, at most. Chosen: as many as `TINY` iterations of a loop."""
+
 POWER = 64
 """Exponents of integer powers that are products, at most. Counted: six squarings."""
 

@@ -168,6 +168,16 @@ REWRITTEN = {
                             "np.transpose(np.exp(np.transpose(M, (1, 0)) - ops.logsumexp(M, axes=(1,))), (1, 0))"),
     "softmax, shifted": (lambda M: np.exp(M - M.max(1)[:, None]) / np.exp(M - M.max(1)[:, None]).sum(1)[:, None], M,
                          "ops.softmax(M, axes=(1,))"),
+    "softmax, divided after a product": (lambda M: np.exp(M) @ M.T / np.exp(M).sum(axis=1)[:, None], M,
+                                         "ops.softmax(M, axes=(1,)) @ np.transpose(M, (1, 0))"),
+    "softmax of columns, divided after a product": (
+        lambda M: np.exp(M - M.max(axis=0)).T @ M / np.exp(M - M.max(axis=0)).sum(axis=0)[:, None], M,
+        "np.transpose(ops.softmax(M, axes=(0,)), (1, 0)) @ M"),
+    "softmax, a weighted mean": (lambda M: np.average(M, weights=np.exp(M), axis=1), M,
+                                 "np.sum(M * ops.softmax(M, axes=(1,)), axis=(1,))"),
+    "softmax, a weighted mean of rows": (
+        lambda M: np.sum(np.exp(M)[:, :, None] * M.T, axis=1) / np.exp(M).sum(axis=1)[:, None], M,
+        "np.sum(np.expand_dims(ops.softmax(M, axes=(1,)), (2,)) * np.transpose(M, (1, 0)), axis=(1,))"),
     "log-softmax": (lambda x: np.log(np.exp(x) / np.sum(np.exp(x))), X, "ops.log_softmax(x, axes=(0,))"),
     "x - log(sum(exp(x)))": (lambda M: M - np.log(np.exp(M).sum(1, keepdims=True)), M, "ops.log_softmax(M, axes=(1,))"),
     "another denominator": (lambda M: np.exp(M[0]) / np.exp(M[1]).sum(), M,
@@ -274,6 +284,14 @@ def test_sums_over_other_axes_are_no_softmax():
     square = np.arange(9.0).reshape(3, 3)
     _, stable = stages(lambda S: np.exp(S) / np.exp(S).sum(axis=1), square)  # divides columns by the sums of rows
     assert formula(stable) == "np.exp(S - ops.logsumexp(S, axes=(1,)))"
+    for function in (
+        lambda S: np.exp(S) @ S / np.exp(S).sum(axis=0)[:, None],
+        lambda S: np.exp(S) @ S / np.exp(S).sum(axis=1),
+        lambda S: np.exp(S).T @ S / np.exp(S).sum(axis=1)[:, None],
+        lambda S: np.sum(np.exp(S) * S, axis=1) / np.exp(S).sum(axis=0),
+    ):
+        traced, stable = stages(function, square)
+        assert formula(stable) == formula(traced)
     _, stable = stages(lambda S: S - np.log(np.exp(S).sum(axis=1)), square)
     assert formula(stable) == "S - ops.logsumexp(S, axes=(1,))"
     _, stable = stages(lambda S: S.max(axis=0) + np.log(np.exp(S - S.max(axis=1)[:, None]).sum(axis=1)), square)

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
-from symgrad.ir.notation import Access, Apply, Axis, How, Statement, as_index, linear, parts, substitute, symbolic
+import numpy as np
+
+from symgrad.ir.notation import Access, Apply, Axis, How, Number, Statement, as_index, linear, parts, substitute, symbolic
 from symgrad.loops.machine import FEW_LANES, ROWS_AT_ONCE, SHORT_MAXIMUM
 from symgrad.loops.program import Loop, Piece, Walk, paths, rebuild, temporary
+from symgrad.ops.elementwise.logical import not_equal
+from symgrad.ops.elementwise.selection import where
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -94,15 +99,45 @@ def vectorize(program: LoopProgram) -> LoopProgram:
     """Mark the innermost loops whose iterations may run as lanes."""
     blocks = _within_products(program)
     named = {axis: loop.axis for loop in program.loops for axis in (loop.axis, *loop.members)}
+    new: list[Array] = []
 
-    def change(old: Loop, loop: Loop) -> Item:
+    def change(old: Loop, loop: Loop) -> Item | Items:
         if old in blocks or loop.walk is not Walk.FREE or not innermost(loop):
             return loop
-        few = loop.piece is Piece.BORDERS or (type(loop.extent) is int and loop.extent <= FEW_LANES)
-        sums = None if few else lanes(loop, program.storage, named)
-        return loop if sums is None else loop.with_(walk=Walk.LANES, sums=sums)
+        if loop.piece is Piece.BORDERS or (type(loop.extent) is int and loop.extent <= FEW_LANES):
+            return loop
+        before, counted, after = numbers_of_truths(loop, program.storage)
+        sums = lanes(counted, program.storage, named)
+        if sums is None:
+            return loop
+        new.extend([s.target.array for s in before])
+        return (*before, counted.with_(walk=Walk.LANES, sums=sums), *after)
 
-    return program.with_body(rebuild(program.body, change, Loop))
+    return program.with_body(rebuild(program.body, change, Loop), new)
+
+
+def numbers_of_truths(loop: Loop, storage: Storages) -> tuple[list[Statement], Loop, list[Statement]]:
+    """Let a loop take the maximum of 0 and 1 where it asks whether something holds anywhere, and likewise everywhere.
+
+    Compilers make no lanes of Booleans that stand beside numbers, but they do of integers as long as those are.
+    """
+    body: list[Statement] = [*loop.body]  # type: ignore[list-item]  # statements, all of them
+    size = max([a.array.dtype.itemsize for s in body for a in s.touched], default=1)
+    kind = np.dtype(f"i{size}")
+    one, zero = Number(1, kind), Number(0, kind)
+    before, after = [], []
+    for k, s in enumerate(body):
+        array = s.target.array
+        if s.how not in {How.OR, How.AND} or storage[array].is_memory or not loop.members.isdisjoint(s.target.indices):
+            continue
+        if any(other is not s and array in [a.array for a in other.touched] for other in body):
+            continue
+        register = Access(replace(temporary("acc", (), array), dtype=kind), ())
+        before.append(Statement(register, How.SET, one if s.how == How.AND else zero, (), s.line))
+        value = Apply(where, (s.value, one, zero), kind, kind)
+        body[k] = s.with_(target=register, how=How.MINIMUM if s.how == How.AND else How.MAXIMUM, value=value)
+        after.append(Statement(s.target, s.how, Apply(not_equal, (register, zero), array.dtype, kind), (), s.line))
+    return before, loop.with_(body=tuple(body)) if before else loop, after
 
 
 def lanes(loop: Loop, storage: Storages, named: dict[Axis, Axis]) -> tuple[tuple[str, Array], ...] | None:

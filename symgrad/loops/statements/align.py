@@ -130,12 +130,15 @@ def _framed(statements: Sequence[Statement]) -> dict[Place, Frame]:
 
 
 def _join_all(statements: Sequence[Statement], joined: _Joined) -> None:
-    """Join along targets, then along copied ends, along what is read as a whole, along the rest; inputs last."""
+    """Join along targets, then along copied ends, along copies, what is read as a whole, the rest; inputs last."""
     for statement in statements:
         joined.link(statement.target)
     for statement in statements:
         joined.ends(statement)
     temporary = [(s, a) for s in statements for a in accesses(s.value) if a.array.is_temporary]
+    for statement, access in temporary:
+        if statement.how == How.SET and statement.value is access:
+            joined.link(access)
     for _, access in temporary:
         if all(_extent_at((access.array, d)) == i.extent for d, i in enumerate(access.indices) if isinstance(i, Axis)):
             joined.link(access)

@@ -55,7 +55,7 @@ def _set_value(x: Any, value: Any, *indices: Any, axes: tuple[int, ...], unique:
 
 
 def _zeros_of(g: Any) -> Any:
-    return OPS["broadcast_to"](np.zeros((), g.dtype), shape=shape_of(g))
+    return np.where(np.False_, g, np.zeros((), g.dtype))  # what is made of numbers alone would be an array of them
 
 
 def _is_last_write(value: Any, indices: tuple[Any, ...], extents: tuple[Any, ...], axes: tuple[int, ...]) -> Any:

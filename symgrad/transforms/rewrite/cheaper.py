@@ -6,6 +6,7 @@ of one element is that element, though NumPy makes 0.0 of -0.0 there.
 
 from __future__ import annotations
 
+from functools import partial, reduce
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,12 +15,13 @@ from symgrad import ops
 from symgrad.ir import shapes
 from symgrad.ir.op import Elementwise, Leaf, Op
 from symgrad.ops.arrays.views import expand_dims
+from symgrad.ops.declare.traits import OR as EITHER
 from symgrad.ops.elementwise import logical
-from symgrad.transforms.build import array, literal, make
-from symgrad.transforms.rewrite.contractions import multiplied, turned
+from symgrad.transforms.build import array, literal, make, truth_table
+from symgrad.transforms.rewrite.contractions import multiplied, turned, written_out
 from symgrad.transforms.rewrite.engine import NUMBER, PARAM, By, Run, Table, by, computed, family, rule, viewed
 from symgrad.transforms.rewrite.places import not_zero, on_diagonal, placed
-from symgrad.transforms.rewrite.views import broadcast_behind, nested, ordered, sliced
+from symgrad.transforms.rewrite.views import broadcast_behind, nested, ordered, put_back, sliced
 from symgrad.transforms.tuned import FACTORS_DEEP
 
 if TYPE_CHECKING:
@@ -123,6 +125,29 @@ def absorbed(run: Run, node: Node) -> Node | None:
     return None
 
 
+def anywhere(run: Run, node: Node) -> Node | None:
+    """Ask whether one of several conditions holds anywhere, and leave out what is true where another one is.
+
+    A condition that runs over others along an axis holds somewhere if they do, and so does what is turned around.
+    """
+    axes, stack, parts = node.param("axes"), [node.inputs[0]], 0
+    found: dict[Node, None] = {}
+    while stack:
+        x = stack.pop()
+        if truth_table(x) == EITHER and all(i.shape == x.shape for i in x.inputs):
+            stack += reversed(x.inputs)
+            continue
+        while (x.op.running and "axis" in x.op.params and x.param("axis") in axes) or (
+            x.op is ops.slice and all(e in {(0, d, 1), (d - 1, d, -1)} for e, d in zip(
+                x.param("index"), x.inputs[0].shape, strict=True))
+        ):
+            x, parts = x.inputs[0], parts + 1
+        found[x], parts = None, parts + 1
+    if len(found) == parts:
+        return None
+    return make(run.graph, node.op, reduce(partial(make, run.graph, logical.logical_or), found), axes=axes)
+
+
 REDUCTION = family(ops.sum, ops.prod, ops.any, ops.all, ops.max, ops.min)
 AND, OR = family(logical.logical_and, logical.bitwise_and), family(logical.logical_or, logical.bitwise_or)
 NOT = family(logical.logical_not, logical.invert)
@@ -171,6 +196,7 @@ CHEAPER = Table(
          when=lambda p: p.dtype.kind == "b"),
 
     # reductions
+    by(anywhere, ops.any),
     by(folded, ops.any, ops.all, ops.max, ops.min),
     rule(lambda f, x: f(x, axes=()), lambda x: x, f=REDUCTION, kinds=ANY),
     rule(lambda f, x, axes: f(x, axes=axes), lambda x, axes: ops.squeeze(x, axes=axes), f=REDUCTION, axes=PARAM,
@@ -192,9 +218,11 @@ CHEAPER = Table(
          order=PARAM, outer=PARAM, kinds=ANY),
     by(turned, ops.transpose, once=True),
     by(multiplied, ops.sum, once=True),
+    by(written_out, ops.slide, ops.convolve),
     By(ordered, lambda op, _inputs: op.ordered),
     by(sliced, ops.slice),
     by(nested, ops.place),
+    by(put_back, ops.place),
 
     # conditions on places
     by(placed, ops.place, ops.scatter_add),

@@ -2,17 +2,39 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from functools import partial, reduce
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from symgrad import ops
 from symgrad.ops.arrays.contract import LETTERS, einsum
-from symgrad.ops.arrays.views import squeeze
-from symgrad.transforms.build import make
+from symgrad.ops.arrays.views import expand_dims, slice_, squeeze, transpose
+from symgrad.ops.numpy.convolution import convolve
+from symgrad.transforms.build import array, literal, make
+from symgrad.transforms.tuned import TAPS
 
 if TYPE_CHECKING:
     from symgrad.ir.node import Node
     from symgrad.transforms.rewrite.engine import Run
+
+
+def labelled(node: Node) -> tuple[list[str], str]:
+    """Name the axes of the operands and of the result of a sum of products, or of a sum of elementwise ones."""
+    if node.op.labels:
+        return node.op.labels(**node.named)
+    shape = node.inputs[0].shape
+    whole = LETTERS[: len(shape)]
+    terms = [whole[len(whole) - len(factor.shape) :] for factor in node.inputs[0].inputs]
+    return terms, "".join([label for k, label in enumerate(whole) if k not in node.param("axes")])
+
+
+def behind_view(view: Node, labels: str) -> str:
+    """Name the axes of what was transposed, or got new axes; nothing for other views."""
+    if view.op is transpose:
+        order = view.param("axes")
+        return "".join([labels[order.index(axis)] for axis in range(len(order))])
+    return "".join([x for k, x in enumerate(labels) if k not in view.param("axes")]) if view.op is expand_dims else ""
 
 
 def multiplied(run: Run, node: Node) -> Node | None:
@@ -23,18 +45,42 @@ def multiplied(run: Run, node: Node) -> Node | None:
     x, axes = node.inputs[0], node.param("axes")
     if x.op.numpy is not np.multiply or x.dtype.kind != "f" or not run.is_single(x):
         return None
-    labels, factors, terms = LETTERS[: len(x.shape)], [], []
-    for factor in x.inputs:
-        missing = len(x.shape) - len(factor.shape)
+    (named, result), factors, terms = labelled(node), [], []
+    for factor, labels in zip(x.inputs, named, strict=True):
         ones = tuple([k for k, dim in enumerate(factor.shape) if dim == 1])
         factors.append(make(run.graph, squeeze, factor, axes=ones) if ones else factor)
-        terms.append("".join([labels[k + missing] for k in range(len(factor.shape)) if k not in ones]))
-    gone = {labels[axis] for axis in axes}
+        terms.append("".join([label for k, label in enumerate(labels) if k not in ones]))
+    gone = {LETTERS[axis] for axis in axes}
     one, other = map(set, terms)
     if not (gone and gone <= one & other and one - other and other - one) or {1}.intersection(x.shape):
         return None
-    result = "".join([label for label in labels if label not in gone])
     return make(run.graph, einsum, *factors, subscripts=f"{','.join(terms)}->{result}")
+
+
+def written_out(run: Run, node: Node) -> Node | None:
+    """Write a convolution with few numbers as what it is: products of shifted values, added up."""
+    x, few = node.inputs
+    adjoint = node.op is convolve
+    if adjoint and not _is_few(few):
+        x, few = few, x
+    if not _is_few(few) or node.dtype.kind != "f":
+        return None
+    taps, (length,) = array(few), (x if adjoint else node).shape
+
+    def tapped(x: Node, k: int) -> Any:
+        tap = make(run.graph, slice_, few, index=((k,),)) if taps is None else literal(run.graph, taps[k])
+        return run.settled(make(run.graph, ops.multiply, x, tap))
+
+    if adjoint:
+        places = tuple([((k, length, 1),) for k in range(few.shape[0])])
+        parts = [tapped(x, k) for k in range(few.shape[0])]
+        return make(run.graph, ops.place, *parts, indices=places, shape=node.shape)
+    moved = [make(run.graph, slice_, x, index=((k, length, 1),)) for k in range(few.shape[0])]
+    return reduce(partial(make, run.graph, ops.add), [tapped(shifted, k) for k, shifted in enumerate(moved)])
+
+
+def _is_few(x: Node) -> bool:
+    return type(x.shape[0]) is int and 0 < x.shape[0] <= TAPS
 
 
 def turned(run: Run, node: Node) -> Node | None:

@@ -17,6 +17,7 @@ from symgrad.ops.declare.traits import traits
 from symgrad.ops.elementwise import arithmetic, exponential
 from symgrad.ops.numpy import exponential_sums
 from symgrad.transforms.build import again, core, is_along, is_selection, literal, make, may_select, number, written
+from symgrad.transforms.rewrite.contractions import behind_view, labelled
 from symgrad.transforms.rewrite.engine import NUMBER, PARAM, Form, Table, by, computed, family, rule, viewed
 from symgrad.transforms.rewrite.logarithms import BOUNDED, GROWS, Logarithms
 from symgrad.transforms.tuned import LOGARITHM_DEEP, POWER
@@ -149,6 +150,34 @@ def softmax(run: Run, node: Node) -> Node | None:
     return None if x is None else make(run.graph, ops.softmax, x, axes=total.param("axes"))
 
 
+def weighted_mean(run: Run, node: Node) -> Node | None:
+    """Divide a sum of products by the sum of one of their factors: ``exp(x) @ v / sum(exp(x))`` has a softmax."""
+    a, b = node.inputs
+    total = core(b.inputs[0] if b.op is ops.broadcast_to else b)
+    if total.op is not ops.sum or not (a.op.labels or (a.op is ops.sum and a.inputs[0].op is ops.multiply)):
+        return None
+    e, axes = total.inputs[0], total.param("axes")
+    products = a if a.op.labels else a.inputs[0]
+    terms, result = labelled(a)
+    for k, (factor, own) in enumerate(zip(products.inputs, terms, strict=True)):
+        labels = own if factor is e else behind_view(factor, own) if factor.inputs and factor.inputs[0] is e else ""
+        if not labels:
+            continue
+        gone = {labels[axis] for axis in axes}
+        kept = [label for label in labels if label not in gone]
+        extents = dict(zip(kept, total.shape, strict=False))
+        divided = (1,) * (len(result) - len(b.shape)) + b.shape == tuple([extents.get(label, 1) for label in result])
+        if not divided or not gone.isdisjoint(result) or [label for label in result if label in extents] != kept:
+            continue
+        x = of_exponentials(run, e) if grows(run, e) else None
+        if x is not None:
+            inputs, p = [*products.inputs], run.settled(make(run.graph, ops.softmax, x, axes=axes))
+            inputs[k] = p if factor is e else again(run.graph, factor, p)
+            made = make(run.graph, products.op, *inputs, **products.named)
+            return made if products is a else again(run.graph, a, made)
+    return None
+
+
 def exponent(run: Run, node: Node) -> Node | None:
     """Return u where the node is exp(u), or views and gathers of it."""
     selections: list[Node] = []
@@ -236,6 +265,8 @@ SAFER = Table(
          when=lambda x, y: x is not y),
     rule(lambda x: 2 * np.sinh(x) / (np.exp(x) + np.exp(-x)), lambda x: np.tanh(x)),
     by(softmax, arithmetic.divide, among=lambda _, total: total is ops.sum or getattr(total, "view", False)),
+    by(weighted_mean, arithmetic.divide, among=lambda x, total: (
+        getattr(x, "labels", None) or x is ops.sum) and (total is ops.sum or getattr(total, "view", False))),
     by(exponential_over, arithmetic.divide, among=lambda x, _: x is ops.exp or may_select(x)),
 
     # logsumexp and softmax written by hand with their shifts, which need no derivative

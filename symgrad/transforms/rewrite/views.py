@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from symgrad.ir import regions
+from symgrad.ir import regions, shapes
 from symgrad.ops.arrays.joining import concatenate
 from symgrad.ops.arrays.views import FEW, broadcast_to, expand_dims, place, reshape, set_slice, slice_, squeeze
-from symgrad.transforms.build import make, shaped
+from symgrad.transforms.build import core, make, shaped
 from symgrad.transforms.tuned import WRITES_BEHIND
 
 if TYPE_CHECKING:
@@ -170,6 +170,26 @@ def nested(run: Run, node: Node) -> Node | None:
     if places == [*regions_of] or len(places) > FEW:
         return None
     return make(run.graph, node.op, *pieces, indices=tuple(places), shape=node.shape)
+
+
+def put_back(_run: Run, node: Node) -> Node | None:
+    """Leave an array whole whose slices are placed where they were, all of them."""
+    found = [core(piece) for piece in node.inputs]
+    if any(part.op is not slice_ or part.inputs != found[0].inputs for part in found):
+        return None
+    x, taken, put = found[0].inputs[0], [part.params[0] for part in found], node.param("indices")
+    if x.shape != node.shape or len(taken) > FEW or not all(map(regions.is_known, (*taken, *put))):
+        return None
+    if any(_as_ranges(one) != _as_ranges(other) for one, other in zip(taken, put, strict=True)):
+        return None
+    if sum(map(regions.count, put)) != shapes.size(x.shape):
+        return None
+    return x if all(regions.apart(one, other) for one, other in combinations(put, 2)) else None
+
+
+def _as_ranges(region: Any) -> list[Any]:
+    """Write positions as ranges of one."""
+    return [entry if len(entry) == 3 else (entry[0], 1, 1) for entry in region]
 
 
 def _apart(first: Any, second: Any) -> bool:
