@@ -8,11 +8,20 @@ import numpy as np
 import pytest
 
 import symgrad as sg
+from symgrad.ops.arrays.running import cumsum
+from symgrad.ops.arrays.views import place
 from tests.table import INTERPRETED
 
 RNG = np.random.default_rng(7)
 A, B, U, T = RNG.normal(size=(5, 4)), RNG.normal(size=(4, 6)), RNG.normal(size=(9, 8)), RNG.normal(size=(7, 3, 4))
 ROWS, J = RNG.integers(-7, 7, size=(6, 2)), RNG.integers(0, 4, size=2)
+LONG, WIDE = RNG.normal(size=40), RNG.normal(size=(40, 47))
+PARTS, TURNED = (((0, 9, 1),), ((9,),), ((10, 30, 1),)), (((0, 39, 1),), ((39,),))
+TABLES = (
+    np.eye(40, 47, dtype=bool), np.eye(40, 47) == 0, np.eye(40, 47, k=-3, dtype=bool), np.tri(40, 47, dtype=bool),
+    np.tri(40, 47, 5) == 0, np.tri(40, 47, 4) != np.tri(40, 47, -2), np.tri(40, 47, 8) == np.tri(40, 47, 1),
+)
+TWO, SOME = np.eye(40) + np.eye(40, k=3) > 0, np.arange(1600).reshape(40, 40) % 41 % 7 > 2
 
 
 def each(f: Any, *axes: int | None) -> Any:
@@ -29,6 +38,19 @@ SAME: dict[str, tuple[Any, tuple[Any, ...], str, int]] = {
     "and columns": (each(lambda t, i, j: t[i, :, j], 0, None), (T, ROWS, J), "each", 0),
     "the last axis": (each(lambda t, j: t[..., j], 0), (T, J), "each", 0),
     "of each example": (lambda t: sg.vmap(lambda a, k: a[:, k])(t, np.arange(7) % 4), (T,), "each", 1),
+    "a short convolution": (lambda x: np.convolve(x, [1.0, -2.0, 0.5]), (LONG,), "convolve", 0),
+    "with a short one": (lambda x, w: np.convolve(w, x), (LONG, B[0]), "convolve", 0),
+    "the valid part": (lambda x, w: np.convolve(x, w, "valid"), (LONG, B[0]), "slide", 0),
+    "a long one": (lambda x: np.convolve(x, x), (LONG,), "convolve", 1),
+    "slices put back": (lambda x: place(x[:9], x[9], x[10:], indices=PARTS, shape=(40,)), (LONG,), "place", 0),
+    "slices put elsewhere": (lambda x: place(x[1:], x[0], indices=TURNED, shape=(40,)), (LONG,), "place", 1),
+    "anywhere": (lambda x: np.any((x > 1) | (x < 0) | (x > 1)[::-1]), (LONG,), "logical_or", 1),
+    "from somewhere on": (lambda x: np.any(cumsum((x > 1)[::-1], axis=0)[::-1] | (x > 1)), (LONG,), "cumsum", 0),
+    "in rows": (lambda x: np.any(cumsum(x > 1, axis=0) | (x > 1), axis=1), (WIDE,), "cumsum", 1),
+    **{f"a table, {k}": (lambda x, table=table: np.where(table, x, 0.5), (WIDE,), "np.array(", 0)
+       for k, table in enumerate(TABLES)},
+    "a table of two diagonals": (lambda x: np.where(TWO, x[:, :40], 0), (WIDE,), "np.array(", 1),
+    "a table of other places": (lambda x: np.where(SOME, x[:, :40], 0), (WIDE,), "np.array(", 1),
 }
 
 

@@ -308,7 +308,6 @@ class Fusion:
             s.target.array for s in self.statements
             if any(isinstance(p, Lookup) for i in s.target.indices for p in parts(i))
         }
-        self.prefixes = {array for s in self.statements for array in s.prefix}
         much = {frozenset(own) for own, s in zip(self.axis_of, self.statements, strict=True) if estimate(s) > CALL}
         self.running = {  # beside which so much is computed that it should be lanes, in a loop of its own
             array for own, s in zip(self.axis_of, self.statements, strict=True) if frozenset(own) in much
@@ -487,13 +486,9 @@ class Fusion:
         return found
 
     def apart(self, k: int) -> frozenset[Any]:
-        """Say what keeps a statement from others over its axes: its role, a flag that is no lanes, a running sum."""
+        """Say what keeps a statement from others over its axes: its role, a running sum."""
         s = self.statements[k]
-        flag = (
-            s.how in {How.OR, How.AND} and s.target.array not in self.prefixes
-            and any(a.indices and a.indices[-1] not in s.target.indices for a in s.reads)
-        )
-        kinds = {s.role} if s.role is not Role.VALUE else {s.how} if flag else set()
+        kinds = {s.role} if s.role is not Role.VALUE else set()
         return frozenset(kinds | {"running"} if (s.prefix | {s.target.array}) & self.running else kinds)
 
     def is_long(self, axis: Axis) -> bool:

@@ -9,7 +9,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from symgrad.ir.notation import Access, Apply, Axis, How, Number, Statement, as_index, linear, parts, substitute, symbolic
+from symgrad.ir.notation import (
+    Access,
+    Apply,
+    Axis,
+    How,
+    Number,
+    Statement,
+    as_index,
+    linear,
+    parts,
+    substitute,
+    symbolic,
+)
 from symgrad.loops.machine import FEW_LANES, ROWS_AT_ONCE, SHORT_MAXIMUM
 from symgrad.loops.program import Loop, Piece, Walk, paths, rebuild, temporary
 from symgrad.ops.elementwise.logical import not_equal

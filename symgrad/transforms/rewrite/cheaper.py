@@ -20,7 +20,7 @@ from symgrad.ops.elementwise import logical
 from symgrad.transforms.build import array, literal, make, truth_table
 from symgrad.transforms.rewrite.contractions import multiplied, turned, written_out
 from symgrad.transforms.rewrite.engine import NUMBER, PARAM, By, Run, Table, by, computed, family, rule, viewed
-from symgrad.transforms.rewrite.places import not_zero, on_diagonal, placed
+from symgrad.transforms.rewrite.places import by_places, not_zero, on_diagonal, placed
 from symgrad.transforms.rewrite.views import broadcast_behind, nested, ordered, put_back, sliced
 from symgrad.transforms.tuned import FACTORS_DEEP
 
@@ -157,6 +157,8 @@ CHEAPER = Table(
         not isinstance(i, Op) or isinstance(i, Leaf) for i in inputs or ())),
     By(narrow, lambda op, inputs: isinstance(op, Elementwise) and (
         inputs is None or any(isinstance(i, Op) and (i.aligned or i is expand_dims) for i in inputs))),
+    By(by_places, lambda op, inputs: isinstance(op, Elementwise) and (
+        inputs is None or any(isinstance(i, Op) and isinstance(i, Leaf) for i in inputs))),
 
     # arithmetic
     rule(lambda x: x * 1, lambda x: x, kinds=ANY),

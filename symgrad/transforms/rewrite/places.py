@@ -17,7 +17,7 @@ from symgrad.ops.declare import leaves
 from symgrad.ops.numpy.creation import arange
 from symgrad.trace.tracer import Tracer
 from symgrad.transforms.build import array, is_number, literal, make, scalar, shaped, written
-from symgrad.transforms.tuned import SLICES_COMPARED
+from symgrad.transforms.tuned import DIAGONALS, MASK, SLICES_COMPARED, TABLE
 
 if TYPE_CHECKING:
     from symgrad.ir.node import Node
@@ -65,6 +65,44 @@ def not_zero(run: Run, node: Node) -> Node | None:
         return None
     there = shaped(run.graph, literal(run.graph, True, bool), x.inputs[0].shape)
     return shaped(run.graph, make(run.graph, x.op, there, **x.named), node.shape)
+
+
+def by_places(run: Run, node: Node) -> Node | None:
+    """Compare indices in the place of a matrix of numbers that are the same along diagonals, with few changes.
+
+    ``1 - np.eye(n)`` and ``np.tri(n)`` would be read from memory.
+    """
+    inputs = tuple([_compared(run, i) or i for i in node.inputs])
+    return None if inputs == node.inputs else make(run.graph, node.op, *inputs, **node.named)
+
+
+def _compared(run: Run, node: Node) -> Node | None:
+    values = array(node)
+    if values is None or values.ndim != 2 or min(values.shape) < 2:
+        return None
+    if values.size < (MASK if values.dtype.kind == "b" else TABLE):
+        return None
+    rows, columns = values.shape
+    bits = np.ascontiguousarray(values).view(f"u{values.dtype.itemsize}")  # zeros have signs
+    below, along = [np.concatenate([x[:0:-1, 0], x[0]]) for x in (bits, values)]  # from the lowest diagonal on
+    changes = np.flatnonzero(below[1:] != below[:-1])[:DIAGONALS + 1] + 1
+    if not 0 < len(changes) <= DIAGONALS or not np.array_equal(bits[1:, 1:], bits[:-1, :-1]):
+        return None
+    numbers = [literal(run.graph, along[k], node.dtype) for k in (0, *changes)]
+
+    def chosen(zero: Any, *numbers: Any) -> Any:
+        row, column = _counted_along(zero, rows, 1), _counted_along(zero, columns, 0)
+        first, last = [row + k if k else row for k in (int(changes[0]) - rows + 1, int(changes[-1]) - rows)]
+        if len(changes) == 1:
+            return np.where(column < first, *numbers)
+        if below[0] != below[-1]:
+            return np.where(column < first, numbers[0], np.where(column <= last, *numbers[1:]))
+        within: Any = column == first if changes[1] - changes[0] == 1 else (column >= first) & (column <= last)
+        if node.dtype.kind == "b":
+            return within if along[changes[0]] else np.logical_not(within)
+        return np.where(within, numbers[1], numbers[0])
+
+    return shaped(run.graph, written(run.graph, chosen, literal(run.graph, 0, INT), *numbers), node.shape)
 
 
 def _inside(zero: Any, region: Any, shape: Shape) -> Any:
