@@ -117,6 +117,11 @@ def may_select(op: Any) -> bool:
 
 
 
+def taken(node: Node) -> Any:
+    """Return the index by which a view takes a slice, None for any other node."""
+    return node.param("index") if node.op.view and "index" in node.op.params else None
+
+
 def core(node: Node) -> Node:
     """Look behind views that keep all elements in their order: new axes of extent 1, reshapes, ``[:, 0]`` of them."""
     for _ in range(VIEWS_BEHIND):

@@ -148,7 +148,8 @@ def numbers_of_truths(loop: Loop, storage: Storages) -> tuple[list[Statement], L
         before.append(Statement(register, How.SET, one if s.how == How.AND else zero, (), s.line))
         value = Apply(where, (s.value, one, zero), kind, kind)
         body[k] = s.with_(target=register, how=How.MINIMUM if s.how == How.AND else How.MAXIMUM, value=value)
-        after.append(Statement(s.target, s.how, Apply(not_equal, (register, zero), array.dtype, kind), (), s.line))
+        rest = tuple([axis for axis in s.axes if axis not in loop.members])
+        after.append(Statement(s.target, s.how, Apply(not_equal, (register, zero), array.dtype, kind), rest, s.line))
     return before, loop.with_(body=tuple(body)) if before else loop, after
 
 

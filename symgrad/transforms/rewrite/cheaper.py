@@ -17,7 +17,7 @@ from symgrad.ir.op import Elementwise, Leaf, Op
 from symgrad.ops.arrays.views import expand_dims
 from symgrad.ops.declare.traits import OR as EITHER
 from symgrad.ops.elementwise import logical
-from symgrad.transforms.build import array, literal, make, truth_table
+from symgrad.transforms.build import array, literal, make, taken, truth_table
 from symgrad.transforms.rewrite.contractions import multiplied, turned, written_out
 from symgrad.transforms.rewrite.engine import NUMBER, PARAM, By, Run, Table, by, computed, family, rule, viewed
 from symgrad.transforms.rewrite.places import by_places, not_zero, on_diagonal, placed
@@ -125,6 +125,12 @@ def absorbed(run: Run, node: Node) -> Node | None:
     return None
 
 
+def is_turned(x: Node) -> bool:
+    """Whether a value has the elements of another one, in this order or the other one along each axis."""
+    ends = zip(taken(x) or (), x.inputs[0].shape if x.inputs else (), strict=False)
+    return taken(x) is not None and all(entry in {(0, d, 1), (d - 1, d, -1)} for entry, d in ends)
+
+
 def anywhere(run: Run, node: Node) -> Node | None:
     """Ask whether one of several conditions holds anywhere, and leave out what is true where another one is.
 
@@ -137,10 +143,7 @@ def anywhere(run: Run, node: Node) -> Node | None:
         if truth_table(x) == EITHER and all(i.shape == x.shape for i in x.inputs):
             stack += reversed(x.inputs)
             continue
-        while (x.op.running and "axis" in x.op.params and x.param("axis") in axes) or (
-            x.op is ops.slice and all(e in {(0, d, 1), (d - 1, d, -1)} for e, d in zip(
-                x.param("index"), x.inputs[0].shape, strict=True))
-        ):
+        while (x.op.running and "axis" in x.op.params and x.param("axis") in axes) or is_turned(x):
             x, parts = x.inputs[0], parts + 1
         found[x], parts = None, parts + 1
     if len(found) == parts:
@@ -222,7 +225,7 @@ CHEAPER = Table(
     by(multiplied, ops.sum, once=True),
     by(written_out, ops.slide, ops.convolve),
     By(ordered, lambda op, _inputs: op.ordered),
-    by(sliced, ops.slice),
+    by(sliced, ops.slice, once=True),
     by(nested, ops.place),
     by(put_back, ops.place),
 

@@ -9,8 +9,7 @@ import numpy as np
 
 from symgrad import ops
 from symgrad.ops.arrays.contract import LETTERS, einsum
-from symgrad.ops.arrays.views import expand_dims, slice_, squeeze, transpose
-from symgrad.ops.numpy.convolution import convolve
+from symgrad.ops.arrays.views import slice_, squeeze
 from symgrad.transforms.build import array, literal, make
 from symgrad.transforms.tuned import TAPS
 
@@ -31,10 +30,11 @@ def labelled(node: Node) -> tuple[list[str], str]:
 
 def behind_view(view: Node, labels: str) -> str:
     """Name the axes of what was transposed, or got new axes; nothing for other views."""
-    if view.op is transpose:
-        order = view.param("axes")
-        return "".join([labels[order.index(axis)] for axis in range(len(order))])
-    return "".join([x for k, x in enumerate(labels) if k not in view.param("axes")]) if view.op is expand_dims else ""
+    axes = view.param("axes") if view.op.view and "axes" in view.op.params else ()
+    if sorted(axes) == list(range(len(view.inputs[0].shape))) and len(axes) == len(labels):
+        return "".join([labels[axes.index(axis)] for axis in range(len(axes))])
+    added = view.op.ordered and len(labels) == len(view.inputs[0].shape) + len(axes)
+    return "".join([x for k, x in enumerate(labels) if k not in axes]) if added else ""
 
 
 def multiplied(run: Run, node: Node) -> Node | None:
@@ -60,7 +60,7 @@ def multiplied(run: Run, node: Node) -> Node | None:
 def written_out(run: Run, node: Node) -> Node | None:
     """Write a convolution with few numbers as what it is: products of shifted values, added up."""
     x, few = node.inputs
-    adjoint = node.op is convolve
+    adjoint = node.shape[0] > x.shape[0]  # the full convolution, which no operand is as long as
     if adjoint and not _is_few(few):
         x, few = few, x
     if not _is_few(few) or node.dtype.kind != "f":

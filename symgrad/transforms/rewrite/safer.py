@@ -139,24 +139,34 @@ def softplus(run: Run, node: Node) -> Node | None:
     return None if log is None else make(run.graph, ops.logaddexp, literal(run.graph, 0, node.dtype), log)
 
 
+_TOTAL = Form(lambda x, axes: ops.sum(x, axes=axes), axes=PARAM)
+_PRODUCTS = Form(lambda x, y, axes: ops.sum(x * y, axes=axes), axes=PARAM)
+
+
+def may_be_total(_: Any, total: Any) -> bool:
+    """Whether what is divided by may be a sum, or a view of one."""
+    return total is ops.sum or getattr(total, "view", False)
+
+
 def softmax(run: Run, node: Node) -> Node | None:
     """Divide exponentials, masked or weighted ones too, by their sums along axes: a softmax."""
     a, b = node.inputs
-    b = b.inputs[0] if b.op is ops.broadcast_to else b
-    total = core(b)
-    if total.op is not ops.sum or total.inputs[0] is not a or not is_along(b.shape, a.shape, total.param("axes")):
+    b = b.inputs[0] if b.op.aligned else b
+    total = _TOTAL(core(b))
+    if total is None or total["x"] is not a or not is_along(b.shape, a.shape, total["axes"]):
         return None
     x = of_exponentials(run, a) if grows(run, a) else None
-    return None if x is None else make(run.graph, ops.softmax, x, axes=total.param("axes"))
+    return None if x is None else make(run.graph, ops.softmax, x, axes=total["axes"])
 
 
 def weighted_mean(run: Run, node: Node) -> Node | None:
     """Divide a sum of products by the sum of one of their factors: ``exp(x) @ v / sum(exp(x))`` has a softmax."""
     a, b = node.inputs
-    total = core(b.inputs[0] if b.op is ops.broadcast_to else b)
-    if total.op is not ops.sum or not (a.op.labels or (a.op is ops.sum and a.inputs[0].op is ops.multiply)):
+    b = b.inputs[0] if b.op.aligned else b
+    total = _TOTAL(core(b))
+    if total is None or not (a.op.labels or _PRODUCTS(a)):
         return None
-    e, axes = total.inputs[0], total.param("axes")
+    e, axes = total["x"], total["axes"]
     products = a if a.op.labels else a.inputs[0]
     terms, result = labelled(a)
     for k, (factor, own) in enumerate(zip(products.inputs, terms, strict=True)):
@@ -165,7 +175,7 @@ def weighted_mean(run: Run, node: Node) -> Node | None:
             continue
         gone = {labels[axis] for axis in axes}
         kept = [label for label in labels if label not in gone]
-        extents = dict(zip(kept, total.shape, strict=False))
+        extents = dict(zip(kept, core(b).shape, strict=False))
         divided = (1,) * (len(result) - len(b.shape)) + b.shape == tuple([extents.get(label, 1) for label in result])
         if not divided or not gone.isdisjoint(result) or [label for label in result if label in extents] != kept:
             continue
@@ -264,9 +274,8 @@ SAFER = Table(
     rule(lambda x, y: np.exp(x) / (np.exp(x) + np.exp(y)), lambda x, y: ops.expit(x - y),
          when=lambda x, y: x is not y),
     rule(lambda x: 2 * np.sinh(x) / (np.exp(x) + np.exp(-x)), lambda x: np.tanh(x)),
-    by(softmax, arithmetic.divide, among=lambda _, total: total is ops.sum or getattr(total, "view", False)),
-    by(weighted_mean, arithmetic.divide, among=lambda x, total: (
-        getattr(x, "labels", None) or x is ops.sum) and (total is ops.sum or getattr(total, "view", False))),
+    by(softmax, arithmetic.divide, among=may_be_total),
+    by(weighted_mean, arithmetic.divide, among=may_be_total),
     by(exponential_over, arithmetic.divide, among=lambda x, _: x is ops.exp or may_select(x)),
 
     # logsumexp and softmax written by hand with their shifts, which need no derivative

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from symgrad.ir import regions, shapes
+from symgrad.ir.op import Elementwise
 from symgrad.ops.arrays.joining import concatenate
 from symgrad.ops.arrays.views import FEW, broadcast_to, expand_dims, place, reshape, set_slice, slice_, squeeze
-from symgrad.transforms.build import core, make, shaped
+from symgrad.transforms.build import core, literal, make, shaped, taken
 from symgrad.transforms.tuned import WRITES_BEHIND
 
 if TYPE_CHECKING:
@@ -53,7 +54,25 @@ def sliced(run: Run, node: Node) -> Node | None:
     if all(_is_range(e) and e == (0, d, 1) for e, d in zip(index, x.shape, strict=True)):
         return x
     behind = BEHIND.get(x.op)
-    return behind(run.graph, node, x, index) if behind is not None else None
+    if behind is not None:
+        return behind(run.graph, node, x, index)
+    if isinstance(x.op, Elementwise) and any(i.op in BEHIND and not i.op.view for i in x.inputs) and run.is_single(x):
+        return _before_elementwise(run, node, x, index)
+    return None
+
+
+def _before_elementwise(run: Run, node: Node, x: Node, index: Any) -> Node | None:
+    """Slice what was joined before it is computed with, where nothing reads what is left out."""
+    inputs = []
+    for i in x.inputs:
+        entries = index[len(index) - len(i.shape) :]
+        own = [
+            e if dim == full else (0, 1, 1) if _is_range(e) else (0,)
+            for e, dim, full in zip(entries, i.shape, x.shape[len(index) - len(i.shape) :], strict=True)
+        ]
+        inputs.append(run.settled(make(run.graph, node.op, i, index=tuple(own))) if own else i)
+    made = make(run.graph, x.op, *inputs, **x.named)
+    return made if made.shape == node.shape else None
 
 
 def _behind_slice(graph: Graph, node: Node, x: Node, index: Any) -> Node:
@@ -141,7 +160,7 @@ def _behind_place(graph: Graph, node: Node, x: Node, index: Any) -> Node | None:
         elif not regions.apart(placed, index):
             return None
     if not pieces:
-        return None
+        return shaped(graph, literal(graph, 0, node.dtype), node.shape)
     if len(pieces) == 1 and indices[0] == regions.whole(node.shape):
         return pieces[0]
     return make(graph, x.op, *pieces, indices=tuple(indices), shape=node.shape)
@@ -175,12 +194,13 @@ def nested(run: Run, node: Node) -> Node | None:
 def put_back(_run: Run, node: Node) -> Node | None:
     """Leave an array whole whose slices are placed where they were, all of them."""
     found = [core(piece) for piece in node.inputs]
-    if any(part.op is not slice_ or part.inputs != found[0].inputs for part in found):
+    took, put = [taken(part) for part in found], node.param("indices")
+    if len(took) > FEW or None in took or any(part.inputs != found[0].inputs for part in found):
         return None
-    x, taken, put = found[0].inputs[0], [part.params[0] for part in found], node.param("indices")
-    if x.shape != node.shape or len(taken) > FEW or not all(map(regions.is_known, (*taken, *put))):
+    x = found[0].inputs[0]
+    if x.shape != node.shape or not all(map(regions.is_known, (*took, *put))):
         return None
-    if any(_as_ranges(one) != _as_ranges(other) for one, other in zip(taken, put, strict=True)):
+    if any(_as_ranges(one) != _as_ranges(other) for one, other in zip(took, put, strict=True)):
         return None
     if sum(map(regions.count, put)) != shapes.size(x.shape):
         return None
