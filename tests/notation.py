@@ -38,6 +38,8 @@ ROUTINES: dict[str, Callable[..., Array]] = {
     "sg_lu": lambda _, a: OPS["lu"].evaluate(a[:-1]),
     "sg_lu_solve": lambda lu, x, trans: OPS["lu_solve"].evaluate(lu[:-1], lu, x, trans=trans, checked=False),
     "sg_pivots": lambda _, a: np.concatenate([a[:-3], OPS["pivot_order"].evaluate(a[:-5])]),
+    "sg_argsort": lambda _, a: np.stack([a[0], a[0], np.argsort(a[0], kind="stable"), a[0]]),
+    "sg_searchsorted": lambda a, v, right: np.searchsorted(a, v, "right" if right else "left"),
     "sg_cofactors": lambda _, a: np.concatenate([OPS["cofactors"].evaluate(a[:-4], None), a[-4:]]),
 }
 """What each routine makes of the matrix that it reads and the one that it writes."""
@@ -77,8 +79,10 @@ def _execute(statement: Statement, arrays: dict[int, Array], at: dict[Axis, int]
         return
     if statement.routine is not None:
         read: Any = statement.value
-        found, written = [_matrix(a, statement, arrays, at, dims) for a in (read, target)]
-        written[...] = ROUTINES[statement.routine.name](found.copy(), written.copy(), *statement.routine.flags)
+        found, here = [_walked(a, statement, arrays, at, dims) for a in (read, target)]
+        made = ROUTINES[statement.routine.name]
+        arrays[target.array][here] = made(
+            arrays[read.array][found].copy(), arrays[target.array][here].copy(), *statement.routine.flags)
         return
     assert not target.flat, "targets are written by indices"
     array = arrays[target.array]
@@ -86,13 +90,12 @@ def _execute(statement: Statement, arrays: dict[int, Array], at: dict[Axis, int]
     array[where] = ACCUMULATE[statement.how](array[where], _value(statement.value, arrays, at, dims))
 
 
-def _matrix(
+def _walked(
     access: Access, statement: Statement, arrays: dict[int, Array], at: dict[Axis, int], dims: dict[Any, int],
-) -> Array:
-    """Return the matrix that a routine walks, at one point of the statement's axes."""
-    assert statement.routine is not None
-    whole = [slice(None) if i in statement.routine.axes else _index(i, arrays, at, dims) for i in access.indices]
-    return arrays[access.array][tuple(whole)]
+) -> tuple[Any, ...]:
+    """Return where what a routine walks stands, at one point of the statement's axes."""
+    routine: Any = statement.routine
+    return tuple([slice(None) if i in routine.axes else _index(i, arrays, at, dims) for i in access.indices])
 
 
 def _place(

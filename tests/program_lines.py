@@ -118,6 +118,23 @@ def extremum(g: Growth) -> None:
     )
 
 
+def ordered(g: Growth) -> None:
+    """Sorted elements, medians, quantiles, tables: the order is the same near by."""
+    a = g.pick(ndim=1)
+    values = g.values[a]
+    if 0 in values.shape or 1 in values.shape:
+        raise Unfit
+    clear(np.diff(np.sort(values, None)), np.abs(np.subtract.outer(values.ravel(), [-1.5, 0.1, 1.2])))
+    form = g.rng.choice([
+        "np.sort({0}, axis={1})", "np.median({0}, axis={1})", "np.quantile({0}, [0.2, 0.77], axis={1}, method='hazen')",
+        "np.take_along_axis({0}, np.argsort({0}, axis={1}), axis={1}) * {0}", "np.sort({0}, axis=None)",
+        "np.interp({0}, np.array([-1.5, 0.1, 1.2]), np.array([0.3, -1.0, 0.5]))", "np.percentile({0}, 41)",
+        "np.searchsorted(np.array([-1.5, 0.1, 1.2]), {0}) * {0}", "np.nanmedian({0}, axis={1}, keepdims=True)",
+        "np.histogram({0}, bins=np.array([-1.5, 0.1, 1.2]), weights={0} ** 2)[0]",
+    ])
+    g.line(form.format(a, g.rng.randrange(values.ndim)))
+
+
 def kinked(g: Growth) -> None:
     a = g.pick()
     b = g.partner(a)
@@ -578,6 +595,7 @@ KINDS: list[tuple[Callable[[Growth], None], int]] = [
     (outdone, 4),
     (narrow, 4),
     (mixed_ranks, 3),
+    (ordered, 4),
 ]
 OPEN: list[tuple[Callable[[Growth], None], int]] = [
     (unary, 18),

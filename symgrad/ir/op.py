@@ -58,6 +58,7 @@ class Op:
         repeats: of a view, that elements may be in it several times: nothing can be written through it.
         ordered: of a view, that it has all elements in the same order: a reshape.
         copies: of a view, that NumPy may need memory for it all the same.
+        limits: of what gives integers, the least and the greatest there may be: ``limits(node)``.
         decides: a node says whether the program is the one for a call, and is no result of it.
     """
 
@@ -91,6 +92,7 @@ class Op:
     repeats: bool = False
     ordered: bool = False
     copies: bool = False
+    limits: Callable[[Node], tuple[Any, Any]] | None = None
     decides: bool = False
 
     kind = "op"

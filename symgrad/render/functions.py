@@ -108,6 +108,7 @@ FUNCTIONS = {
     "sg_lu": ("sg_product", "sg_solve_strip", "sg_solve"),
     "sg_lu_solve": ("sg_product", "sg_solve_strip", "sg_solve", "sg_lu"),
     "sg_pivots": ("sg_product", "sg_solve_strip", "sg_solve", "sg_lu"),
+    "sg_argsort": (), "sg_searchsorted": (),
     "sg_cofactors": ("sg_product", "sg_solve_strip", "sg_solve", "sg_lu", "sg_lu_solve"),
 }
 """The functions of whole matrices, in the order in which they stand in C, each with those that it calls."""

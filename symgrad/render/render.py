@@ -45,6 +45,7 @@ BLAS = frozenset({"sg_gemm", "sg_solve", "sg_cholesky", "sg_lu"})
 FILES = {
     "sg_product": "product.c.jinja", "sg_product_part": "product.c.jinja",
     "sg_blas": "blas.c.jinja", "sg_gemm": "blas.c.jinja",
+    "sg_argsort": "sorting.c.jinja", "sg_searchsorted": "sorting.c.jinja",
 }
 """The templates of functions of whole matrices that do not stand among linear algebra's."""
 

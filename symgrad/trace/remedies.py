@@ -17,9 +17,7 @@ _OPTIMUM = "optimizing outside of the traced function; inside, sg.custom_vjp wit
 _ROOT = "scipy.optimize.newton(f, x0), which is traced, or sg.custom_vjp with the implicit function's rule"
 _STEPS = "steps of Runge and Kutta in a loop over the times, as in examples/pendulum.py (docs/examples.md)"
 _NODES = "a rule of fixed nodes: nodes and weights of np.polynomial.legendre.leggauss, made outside, and a sum"
-_TABLE = "yp[0] + np.sum(np.diff(yp) / np.diff(xp) * np.clip(x[..., None] - xp[:-1], 0, np.diff(xp)), axis=-1)"
 _LEAST = "np.linalg.solve(A.T @ A, A.T @ b), for a matrix of full column rank"
-_ORDERED = "np.stack(sorted(x)) of a short array (each order is compiled for), or x[order] by an order made outside"
 _CHOSEN = "np.where(mask, x, 0), or np.sum(x[mask]), np.mean(x[mask])"
 _FOURIER = (
     "C @ x and -S @ x, the real and the imaginary part, with C, S = np.cos(k), np.sin(k) and "
@@ -40,19 +38,15 @@ OTHERWISE: dict[str, str] = {
     **dict.fromkeys(("quad", "quad_vec", "dblquad", "tplquad", "nquad", "fixed_quad"), _NODES),
     **dict.fromkeys(("odeint", "solve_ivp", "solve_bvp", "ode"), _STEPS),
     **dict.fromkeys(("brentq", "brenth", "bisect", "ridder", "toms748"), _ROOT),
-    **dict.fromkeys(("interp", "interp1d"), _TABLE),
+    "interp1d": "np.interp(x, points, values)",
     **dict.fromkeys(("lstsq", "pinv", "pinvh"), _LEAST),
-    **dict.fromkeys(("sort", "partition", "median", "quantile", "percentile", "nanmedian", "nanquantile",
-                     "nanpercentile", "argsort", "argpartition", "unique"), _ORDERED),
+    "unique": "np.sort(x), in which equal elements stand together",
     **dict.fromkeys(("nonzero", "flatnonzero", "argwhere"), _CHOSEN),
     **dict.fromkeys(("fft", "rfft"), _FOURIER),
     **dict.fromkeys(("eig", "eigh", "eigvals", "eigvalsh", "svd", "svdvals", "schur"), _SPECTRUM),
     "polyfit": "np.linalg.solve(V.T @ V, V.T @ y), with V = np.vander(x, degree + 1)",
     "polymul": "np.convolve(a, b)",
     "poly1d": "np.polyval(p, x)", "Polynomial": "np.polyval(p[::-1], x)",
-    "bincount": "y = np.zeros(length); np.add.at(y, index, weights)",
-    "digitize": "np.sum(x[..., None] >= bins, axis=-1)", "searchsorted": "np.sum(x[..., None] > a, axis=-1)",
-    "isin": "np.any(x[..., None] == values, axis=-1)",
     "ldexp": "x * 2.0**n",
     "qr": "np.linalg.cholesky(A.T @ A).T for R, of a matrix of full column rank, and A @ np.linalg.inv(R) for Q",
     **dict.fromkeys(("solve_banded", "solveh_banded"), _FULL), "cho_solve_banded": _FULL,
@@ -81,7 +75,7 @@ ROOMS: dict[str, str] = {
     "numpy.lib.scimath": "np.sqrt, np.log and their like, of numbers for which these are real",
     "numpy.ma": "np.where(mask, fill, data) with the plain data and mask",
     "numpy.matrixlib": "np.ndarray, with a @ b for products",
-    "scipy.interpolate": f"a table's values outside, and piecewise linear inside: {_TABLE}",
+    "scipy.interpolate": "a table's values outside, and piecewise linear inside: np.interp(x, xp, yp)",
     "scipy.special": "sg.extern with C of it and its derivative; docs/scipy.md lists the functions that have an answer",
 }
 """What is written in the place of a module's other functions."""

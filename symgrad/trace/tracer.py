@@ -47,8 +47,7 @@ class NoSuchAttribute(UnsupportedError, AttributeError):  # noqa: N818 - stands 
 
 
 _ADVICE = {
-    **{name: OTHERWISE[name] for name in ("sort", "partition", "argsort", "argpartition", "nonzero")},
-    "put": "x[index] = value", "searchsorted": OTHERWISE["searchsorted"],
+    "nonzero": OTHERWISE["nonzero"], "put": "x[index] = value",
     "resize": "np.reshape or np.concatenate", "itemset": "x[index] = value", "tobytes": "returning the array",
     "tofile": "returning the array", "data": "returning the array", "ctypes": "returning the array",
     "view": "x.reshape(...) for another shape, x.astype(...) for another dtype",

@@ -26,7 +26,7 @@ load()
 CALLS = read("calls.txt")
 OURS = (
     "indexing", "copies", "manipulation", "diagonals", "padding", "norms", "products", "convolution",
-    "composites", "own", "reductions", "exponential_sums",
+    "composites", "own", "reductions", "exponential_sums", "sorting", "quantiles",
 )
 SHORT = {"d": "f64", "f": "f32", "i": "i64", "?": "bool"}
 

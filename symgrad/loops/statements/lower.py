@@ -298,7 +298,8 @@ class _Lowering:
         body = op.body(node)  # type: ignore[attr-defined]  # what is neither leaf nor elementwise is structured here
         if op.view:
             return self.view(node, body)
-        return self.instantiated(node, body)
+        found = self.instantiated(node, body)
+        return found if op.limits is None else found._replace(limits=op.limits(node))
 
     def constant(self, node: Node) -> Element:
         data = node.params[0].array
@@ -324,11 +325,11 @@ class _Lowering:
             return Element(None, axes, (), flat=False, literal=inner.at(read.indices), limits=inner.limits)
         if not read.flat:
             found: Any = inner.at(read.indices)
-            return Element(inner.array, axes, found.indices, inner.flat)
+            return Element(inner.array, axes, found.indices, inner.flat, limits=inner.limits)
         begin = _begin(inner)
         if begin is None:
             begin, inner = 0, _whole(self.copied(node.inputs[0], inner))
-        return Element(inner.array, axes, (_after(begin, read.indices[0]),), flat=True)
+        return Element(inner.array, axes, (_after(begin, read.indices[0]),), flat=True, limits=inner.limits)
 
     def carried(self, own: Node, read: Node, line: Line | None, after: Node) -> Array:
         """Make an array for what a loop carries; it has the name of the variable."""
@@ -373,6 +374,8 @@ class _Lowering:
             self.sources[numbers] = _whole(self.copied(numbers, self.sources[numbers]))
             read = found(lookup.access)
         key = numbers, extent = node.inputs[lookup.access.array], lookup.extent
+        if surely_within(self.sources[numbers].limits, extent):
+            return Lookup(read, extent, SURE)
         if not self.checked(numbers, extent):
             return Lookup(read, extent, 0)
         if key not in self.places:

@@ -180,7 +180,7 @@ UNARY = {"neg": np.negative, "pos": np.positive, "abs": np.absolute, "invert": n
 METHODS = (
     np.sum, np.prod, np.mean, np.var, np.std, np.max, np.min, np.any, np.all, np.argmax, np.argmin, np.cumsum,
     np.cumprod, np.ravel, np.squeeze, np.swapaxes, np.repeat, np.diagonal, np.trace, np.round, np.dot, np.clip,
-    np.take, np.searchsorted, np.argsort, np.nonzero,
+    np.take, np.searchsorted, np.argsort, np.argpartition, np.nonzero,
 )
 
 
@@ -240,6 +240,14 @@ def _fill(self: Tracer, value: Any) -> None:
     setitem(self, ..., value)
 
 
+def _sorting(function: Any) -> Any:
+    """Make a method that writes back what a function of the array gives."""
+    def method(self: Tracer, *args: Any, **options: Any) -> None:
+        setitem(self, ..., function(self, *args, **options))
+
+    return method
+
+
 def install() -> None:
     """Put the operators and methods on `Tracer`."""
     for name, ufunc in (OPERATORS | COMPARISONS).items():
@@ -267,7 +275,8 @@ def install() -> None:
     for name, method in {
         "reshape": _reshape, "transpose": _transpose, "flatten": _flatten, "astype": _astype, "copy": _copy,
         "clip": _clip, "conjugate": lambda self: self, "conj": lambda self: self,
-        "fill": _fill, "put": put_method, "flat": property(Flat, fill_flat, doc="Its elements, in C order."),
+        "fill": _fill, "sort": _sorting(np.sort), "partition": _sorting(np.partition), "put": put_method,
+        "flat": property(Flat, fill_flat, doc="Its elements, in C order."),
         "__getitem__": getitem, "__setitem__": setitem,
         "__array_ufunc__": _array_ufunc, "__array_function__": _array_function,
         "__divmod__": lambda self, other: (self // other, self % other),

@@ -1,0 +1,210 @@
+"""NumPy's functions of the order of elements, and of places among sorted ones."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import numpy as np
+
+from symgrad.errors import ArgumentError, ArgumentValueError, ShapeError
+from symgrad.ops.arrays.copies import promoted
+from symgrad.ops.arrays.indexing import gather
+from symgrad.ops.arrays.joining import along_axis, lift
+from symgrad.ops.arrays.sorting import argsort, searchsorted, sort_key
+from symgrad.ops.declare.forms import INT, OPS, answers, dims, is_traced, refuse, shape_of
+from symgrad.ops.numpy.manipulation import static
+
+
+def _keys(a: Any) -> Any:
+    """Return integers in the order of an array's elements."""
+    if a.dtype.kind == "f":
+        return sort_key(a)
+    return np.bitwise_xor(a, a.dtype.type(1 << 63)).astype(INT) if a.dtype == np.uint64 else a.astype(INT)
+
+
+def _order(a: Any, axis: Any) -> tuple[Any, Any, int]:
+    """Return an array with an axis as its last one, the order of what lies along that, and the axis."""
+    a, k = along_axis(a, axis)
+    a = np.moveaxis(a, k, -1)
+    return a, argsort(_keys(a)), k
+
+
+def _among(kth: Any, extent: Any) -> None:
+    """Check places of a partition; all of it is sorted anyway."""
+    for place in np.ravel(static("partition", "kth", kth)):
+        if type(extent) is int and not -extent <= operator.index(place) < extent:
+            raise ArgumentValueError(f"kth(={place}) out of bounds ({extent})")
+
+
+@answers(np.argsort)
+def argsort_answer(a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *, stable: Any = None) -> Any:
+    refuse("argsort", order=order)
+    a = lift(a)
+    _, places, k = _order(a if a.ndim else np.reshape(a, (1,)), axis)
+    return np.moveaxis(places, -1, k)
+
+
+@answers(np.sort)
+def sort(a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *, stable: Any = None) -> Any:
+    refuse("sort", order=order)
+    a, places, k = _order(a, axis)
+    taken = gather(a, places, axes=(0,)) if a.ndim == 1 else np.take_along_axis(a, places, -1)
+    return np.moveaxis(taken, -1, k)
+
+
+@answers(np.partition)
+def partition(a: Any, kth: Any, axis: Any = -1, kind: str = "introselect", order: Any = None) -> Any:
+    made = sort(a, axis, order=order)
+    _among(kth, shape_of(made)[0 if axis is None else axis])
+    return made
+
+
+@answers(np.argpartition)
+def argpartition(a: Any, kth: Any, axis: Any = -1, kind: str = "introselect", order: Any = None) -> Any:
+    made = argsort_answer(a, axis, order=order)
+    _among(kth, shape_of(made)[0 if axis is None else axis])
+    return made
+
+
+@answers(np.lexsort)
+def lexsort(keys: Any, axis: int = -1) -> Any:
+    """As `numpy.lexsort`: sorted by the last key, where that is equal by the one before."""
+    first, *others = [lift(key) for key in keys]
+    if first.ndim == 0:
+        return np.zeros((), INT)
+    _, places, k = _order(first, axis)
+    for key in others:
+        places = np.take_along_axis(places, _order(np.take_along_axis(np.moveaxis(key, k, -1), places, -1), -1)[1], -1)
+    return np.moveaxis(places, -1, k)
+
+
+@answers(np.searchsorted)
+def searchsorted_answer(a: Any, v: Any, side: str = "left", sorter: Any = None) -> Any:
+    if side not in {"left", "right"}:
+        raise ArgumentValueError(f"search side must be 'left' or 'right' (got {side!r})")
+    kind = promoted(a, v)
+    a, v = lift(a), lift(v)
+    if a.ndim != 1:
+        raise ShapeError("searchsorted: object too deep for desired array" if a.ndim else "a is a number, not an array")
+    if sorter is not None:
+        a = gather(a, lift(sorter), axes=(0,))
+    wide = (lambda x: x.astype(np.float64)) if kind.kind == "f" else lambda x: _keys(x.astype(kind))
+    return np.reshape(searchsorted(wide(a), np.ravel(wide(v)), right=side == "right"), v.shape)
+
+
+@answers(np.isin)
+def isin(
+    element: Any, test_elements: Any, assume_unique: bool = False, invert: bool = False, *, kind: Any = None,
+) -> Any:
+    x, among = lift(element), np.sort(np.ravel(lift(test_elements)))
+    if shape_of(among)[0] == 0:
+        return np.full_like(x, invert, dtype=bool)
+    place = np.searchsorted(among, x)
+    found = gather(among, np.minimum(place, among.shape[0] - 1), axes=(0,)) == x
+    return ~found if invert else found
+
+
+@answers(np.digitize)
+def digitize(x: Any, bins: Any, right: bool = False) -> Any:
+    """As `numpy.digitize`: the bins are taken to be increasing if the last one is not below the first."""
+    x, bins = lift(x), lift(bins)
+    if x.dtype.kind == "c":
+        raise ArgumentError("x may not be complex")
+    side = "left" if right else "right"
+    rising = np.searchsorted(bins, x, side)
+    if not is_traced(bins):
+        steps = np.diff(bins)
+        if np.any(steps > 0) and np.any(steps < 0):
+            raise ArgumentValueError("bins must be monotonically increasing or decreasing")
+    if shape_of(bins)[0] in {0, 1}:
+        return rising
+    falling = bins.shape[0] - np.searchsorted(bins[::-1], x, side)
+    return np.where(bins[0] <= bins[-1], rising, falling)
+
+
+# -- interpolation
+
+
+@answers(np.interp)
+def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period: Any = None) -> Any:
+    """As `numpy.interp`; at a point of the table, the slope is that of the line behind it."""
+    x, xp, fp = [lift(v).astype(np.float64) for v in (x, xp, fp)]
+    if xp.ndim != 1 or shape_of(xp) != shape_of(fp):
+        raise ShapeError("fp and xp are not of the same length.")
+    if period is not None:
+        left = right = None
+        period = np.abs(period)
+        if not is_traced(period) and period == 0:
+            raise ArgumentValueError("period must be a non-zero value")
+        x, xp = x % period, xp % period
+        xp, fp = [gather(v, argsort(_keys(xp)), axes=(0,)) for v in (xp, fp)]
+        xp = np.concatenate([xp[-1:] - period, xp, xp[:1] + period])
+        fp = np.concatenate([fp[-1:], fp, fp[:1]])
+    n = xp.shape[0]
+    left, right = fp[0] if left is None else left, fp[-1] if right is None else right
+    if type(n) is int and n == 1:
+        return np.where(x < xp[0], left, np.where(x > xp[0], right, fp[0]))
+    place = searchsorted(xp, np.ravel(x), right=True).reshape(x.shape) - 1
+    low = np.clip(place, 0, n - 2)
+    near = np.clip(place, 0, n - 1)  # it is the last one at the table's end alone
+    (x0, y0), (x1, y1), (x2, y2) = [
+        [gather(table, at, axes=(0,)) for table in (xp, fp)] for at in (low, low + 1, near)]
+    slope = (y1 - y0) / (x1 - x0)
+    inside = np.where((x == x2) & ~np.isfinite(slope), y2, slope * (x - x2) + y2)
+    return np.where(x < xp[0], left, np.where(x > xp[-1], right, inside))
+
+
+# -- counts
+
+
+def _counts(places: Any, values: Any, length: Any) -> Any:
+    return OPS["scatter_add"](values, places, axes=(0,), shape=dims(length))
+
+
+@answers(np.bincount)
+def bincount(x: Any, /, weights: Any = None, minlength: Any = 0) -> Any:
+    """As `numpy.bincount`; of traced integers, `minlength` must be the length of the result."""
+    x, length = lift(x), minlength
+    if x.dtype.kind not in "iub" or x.ndim != 1:
+        raise ArgumentError(f"np.bincount of {x.dtype} with {x.ndim} axes: it counts integers in one axis")
+    if not is_traced(x):
+        length = max(operator.index(minlength), int(np.max(x, initial=-1)) + 1)
+    elif type(length) is int and length < 1:
+        raise ArgumentError(
+            "np.bincount of traced integers: as many counts as the greatest has, which is not known while tracing",
+            instead="np.bincount(x, minlength=n), for integers below n",
+        )
+    values = np.ones_like(x, dtype=INT) if weights is None else lift(weights).astype(np.float64)
+    return _counts(np.where(x < 0, length, x), values, length)  # a negative one is refused as one beyond the end is
+
+
+@answers(np.histogram_bin_edges)
+def histogram_bin_edges(a: Any, bins: Any = 10, range: Any = None, weights: Any = None) -> Any:
+    a = np.ravel(lift(a))
+    if isinstance(bins, str):
+        raise ArgumentError(f"bins={bins!r} of traced numbers", instead="a number of bins, or their edges")
+    if np.ndim(bins := lift(bins)):
+        if not is_traced(bins) and np.any(np.diff(bins) < 0):
+            raise ArgumentValueError("`bins` must increase monotonically, when an array")
+        return bins
+    if operator.index(bins) < 1:
+        raise ArgumentValueError("`bins` must be positive, when an integer")
+    first, last = range if range is not None else (np.min(a), np.max(a))
+    widen = np.equal(first, last) * 0.5
+    kind = promoted(a, first, last)
+    made = np.linspace(first - widen, last + widen, operator.index(bins) + 1)
+    return made.astype(kind) if kind.kind == "f" else made
+
+
+@answers(np.histogram)
+def histogram(a: Any, bins: Any = 10, range: Any = None, density: Any = None, weights: Any = None) -> Any:
+    """As `numpy.histogram`, with derivatives by the weights; the edges that are computed have theirs, too."""
+    a = np.ravel(lift(a))
+    edges = lift(histogram_bin_edges(a, bins, range))
+    values = np.ones_like(a, dtype=INT) if weights is None else np.ravel(lift(weights))
+    n = edges.shape[0] - 1
+    place = np.searchsorted(edges, a, "right")
+    place = np.where(a == edges[-1], n, np.where(a > edges[-1], n + 1, place))
+    counts = _counts(np.where(np.isnan(a), 0, place) if a.dtype.kind == "f" else place, values, n + 2)[1:-1]
+    return (counts / np.diff(edges).astype(np.float64) / np.sum(counts) if density else counts), edges
