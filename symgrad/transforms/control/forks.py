@@ -1,8 +1,8 @@
 """`forks`: conditions in a Python `for` that go both ways are branches in a loop, not a path for each round.
 
 For each way that rounds go, all rounds were traced (`symgrad.trace.control.forks`). Side by side, node by node, they
-say what a round is made of: of a variable where each has that variable, of what is the same in all, of what is one for each, and
-of an operation on such. So nothing is concluded from one round for another.
+say what a round is made of: of a variable where each has that variable, of what is the same in all, of what is one for
+each, and of an operation on such. So nothing is concluded from one round for another.
 """
 
 from __future__ import annotations
