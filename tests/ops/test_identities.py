@@ -18,6 +18,9 @@ import scipy.special  # noqa: F401 - its reductions are answered once it is impo
 import symgrad as sg
 from symgrad.ops import load
 from symgrad.ops.declare.forms import ANSWERS, answer_scipy
+from symgrad.trace.numpy.replaced import installed
+from symgrad.trace.signature import Signature, leaf_spec
+from symgrad.trace.trace import trace
 from tests.ops.calls import quiet
 
 load()
@@ -94,7 +97,13 @@ def attempted(call: Callable[[], Any]) -> Any:
 
 def alone(name: str, k: int, mask: Any, *arrays: Any) -> Any:
     """Trace one call by itself."""
-    return sg.jit(lambda *a: forms(name, REDUCTIONS[name], a[0], a[1], a[2], mask)[k](), options=INTERPRETED)(*arrays)
+
+    def call(*a: Any) -> Any:
+        return forms(name, REDUCTIONS[name], a[0], a[1], a[2], mask)[k]()
+
+    names = "x", "lanes", "tail"
+    specs = tuple(map(leaf_spec, arrays, names))
+    return trace(call, Signature(None, specs, names, names, (), (0, 1, 2)), lambda leaves: call(*leaves), name="alone")
 
 
 CHARS = "?bBhHiIlLfd"
@@ -109,9 +118,11 @@ def test_reductions_start_right(char: str) -> None:
     dtype = np.dtype(char)
     mask = np.arange(15).reshape(3, 5, 1) % 3 > 0
     example = [np.resize(fills(dtype)["ones" if dtype.kind != "b" else "mixed"], s) for s in (PLACES, LANES, TAIL)]
-    asked = [(name, k) for name, function in REDUCTIONS.items()
-             for k, call in enumerate(forms(name, function, example[0], example[1], example[2], mask))
-             if attempted(call) is not None and attempted(partial(alone, name, k, mask, *example)) is not None]
+    numpys = [(name, k) for name, function in REDUCTIONS.items()
+              for k, call in enumerate(forms(name, function, example[0], example[1], example[2], mask))
+              if attempted(call) is not None]
+    with installed():  # once for all traces
+        asked = [(name, k) for name, k in numpys if attempted(partial(alone, name, k, mask, *example)) is not None]
     assert len(asked) > 15 * len(REDUCTIONS) // 2
 
     def program(x: Any, lanes: Any, tail: Any) -> list[Any]:
