@@ -6,21 +6,24 @@ dtype's range; beyond, the same operations are done with Python's integers, and 
 
 from __future__ import annotations
 
-import itertools
+import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from symgrad.errors import ArgumentError
-from symgrad.ir.node import SEVERAL
-from symgrad.ir.op import Elementwise
+from symgrad.ir.op import Control, Elementwise, Result
+from symgrad.ops.control.scan import scan
+from symgrad.ops.declare.traits import growth
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from symgrad.ir.node import Node
     from symgrad.ir.program import Program
     from symgrad.trace.signature import Signature
+
+    Applied = Callable[[Node, Sequence[int]], int | None]
 
 MOST = (1 << 63) - 1
 _TRIED = (3, 7, 15, 31, 46, 62)
@@ -37,59 +40,76 @@ class Integers:
     """
 
     def __init__(self, program: Program, signature: Signature) -> None:
-        """Find the scalar nodes that are made of such arguments and constants alone, by elementwise operations."""
+        """Find the scalar nodes that are made of such arguments and constants alone, also step by step in loops."""
         self.paths = {
             node: (k, path) for k, (node, spec, path) in enumerate(
                 zip(program.inputs, signature.specs, signature.paths, strict=False)
             ) if spec.weak is int
         }
         self.constants: dict[Node, int] = {}
-        self.nodes: list[Node] = []
+        self.bodies: dict[Node, list[Node]] = {}
         self.most = MOST
-        if not self.paths:
-            return
-        found: set[Node] = {*self.paths}
-        for node in program.nodes():
-            if node.shape != () or node.dtype is SEVERAL or node.dtype.kind not in "iu":
-                continue
-            if node.is_constant:
-                self.constants[node] = int(node.op.evaluate(**node.named))
-            elif isinstance(node.op, Elementwise) and not found.isdisjoint(node.inputs) and all(
-                i in found or i in self.constants for i in node.inputs
-            ):
-                found.add(node)
-                self.nodes.append(node)
+        self.nodes = self._found(program.nodes(), {*self.paths}) if self.paths else []
         if self.nodes:
-            powers = [k for k in _TRIED if self._within(2**k)] if all(map(_is_monotone, self.nodes)) else []
-            self.most = 2 ** powers[-1] if powers else 0
+            self.most = 0
+            for power in _TRIED:
+                if self._beyond(dict.fromkeys(self.paths, 2**power), _size) is not None:
+                    break
+                self.most = 2**power
 
-    def _within(self, most: int) -> bool:
-        """Whether arguments up to a number make nothing that does not fit."""
-        ends: dict[Node, set[int]] = {node: {value} for node, value in self.constants.items()}
-        ends |= {node: {-most, -1, 0, 1, most} for node in self.paths}
-        for node in self.nodes:
-            values = [_applied(node, operands) for operands in itertools.product(*[ends[i] for i in node.inputs])]
-            made = {one for one in values if one is not None and _holds(node.dtype, one)}
-            if len(made) < len({*values}):
+    def _found(self, nodes: Sequence[Node], known: set[Node]) -> list[Node]:
+        found = []
+        for node in nodes:
+            if node.is_constant and node.shape == () and node.dtype.kind in "iu":
+                self.constants[node] = int(node.op.evaluate(**node.named))
+            if not known.isdisjoint(node.inputs) and self._is_made(node, known):
+                known.add(node)
+                found.append(node)
+        return found
+
+    def _is_made(self, node: Node, known: set[Node]) -> bool:
+        """Whether a node is a number made of what is known and constants, or a loop in which such are made."""
+        if isinstance(node.op, Control):
+            if node.op is not scan or type(node.named["length"]) is not int:
                 return False
-            low, high = min(made), max(made)
-            ends[node] = {low, high, *[k for k in (-1, 0, 1) if low < k < high]}
-        return True
+            given = zip(node.named["body"].inputs, node.inputs, strict=False)
+            self.bodies[node] = self._found(node.named["body"].nodes(), {own for own, of in given if of in known})
+            return bool(self.bodies[node])
+        made = all(i in known or i in self.constants for i in node.inputs)
+        number = node.shape == () and node.dtype.kind in "iu"
+        return number and made and isinstance(node.op, (Elementwise, Result))
 
-    def _beyond(self, values: dict[Node, Any]) -> tuple[Node, int | None] | None:
+    def _beyond(self, values: dict[Node, Any], apply: Applied) -> tuple[Node, int | None] | None:
         """Return the first node whose number does not fit its dtype, and the number, None where that is not known."""
-        for node in self.nodes:
-            operands = [values.get(i, self.constants.get(i)) for i in node.inputs]
-            if any(one is None for one in operands):
-                continue
-            try:
-                value = _applied(node, operands)
-            except (ArithmeticError, ValueError):  # a division by zero: none that does not fit
-                continue
-            if value is None or not _holds(node.dtype, value):
-                return node, value
-            values[node] = value
+        try:
+            self._run(self.nodes, values, apply)
+        except _Beyond as beyond:
+            return beyond.args  # type: ignore[return-value]
         return None
+
+    def _run(self, nodes: Sequence[Node], values: dict[Node, Any], apply: Applied) -> None:
+        for node in nodes:
+            if node in self.bodies:
+                values[node] = self._looped(node, values, apply)
+            elif isinstance(node.op, Result):
+                number, states = node.param("number"), values[node.inputs[0]]
+                values[node] = states[number] if number < len(states) else None
+            else:
+                operands = [values.get(i, self.constants.get(i)) for i in node.inputs]
+                values[node] = None if None in operands else apply(node, operands)
+
+    def _looped(self, node: Node, values: dict[Node, Any], apply: Applied) -> list[Any]:
+        """Return what a loop carries to its end, None of what is not known."""
+        body, fixed, carried = node.named["body"], node.named["fixed"], node.named["carried"]
+        given = [values.get(i, self.constants.get(i)) for i in node.inputs[: fixed + carried]]
+        for _ in range(node.named["length"]):
+            here = dict(zip(body.inputs, given, strict=False))
+            self._run(self.bodies[node], here, apply)
+            after = [here.get(y, self.constants.get(y)) for y in body.outputs[:carried]]
+            if after == given[fixed:]:
+                break
+            given[fixed:] = after
+        return given[fixed:]
 
     def check(self, leaves: Sequence[Any]) -> None:
         """Refuse arguments of which a number is made that does not fit.
@@ -100,7 +120,7 @@ class Integers:
         given: dict[Node, Any] = {node: int(leaves[k]) for node, (k, _) in self.paths.items()}
         if max(map(abs, given.values()), default=0) <= self.most:
             return
-        if (found := self._beyond({**given})) is None:
+        if (found := self._beyond({**given}, _exact)) is None:
             return
         node, value = found
         largest = max(given, key=lambda one: abs(given[one]))
@@ -112,19 +132,30 @@ class Integers:
         )
 
 
-def _is_monotone(node: Node) -> bool:
-    """Whether the largest results are at the ends of the operands' ranges, or at zero or one."""
-    return len(node.inputs) == 1 or getattr(node.op, "infix", None) in {"+", "-", "*"}
+class _Beyond(Exception):  # noqa: N818 - it is no error
+    """A number does not fit: its node, and the number."""
 
 
-def _applied(node: Node, operands: Sequence[Any]) -> int | None:
-    """Apply a node's operation to Python's integers; None where the operation itself finds that it does not fit."""
+def _exact(node: Node, operands: Sequence[int]) -> int | None:
+    """Apply a node's operation to Python's integers; nothing is known of a division by zero."""
     try:
-        return int(node.op.evaluate(*[np.array(one, object) for one in operands], **node.named))
+        value = int(node.op.evaluate(*[np.array(one, object) for one in operands], **node.named))
     except OverflowError:
+        raise _Beyond(node, None) from None
+    except (ArithmeticError, ValueError):
         return None
+    info = np.iinfo(node.dtype)
+    if not info.min <= value <= info.max:
+        raise _Beyond(node, value)
+    return value
 
 
-def _holds(dtype: np.dtype[Any], value: int) -> bool:
-    info = np.iinfo(dtype)
-    return bool(info.min <= value <= info.max)
+def _size(node: Node, sizes: Sequence[int]) -> int:
+    """Return how large a node's integer is at most, of operands of such sizes."""
+    sizes = [*map(abs, sizes)]
+    kind = growth(node.op, node.params) if len(sizes) > 1 or "dtype" not in node.named else "most"  # a cast
+    sums = {"last": sizes[-1], "most": max(sizes), "sum": sum(sizes), "product": math.prod(sizes)}
+    size = sums.get(kind, MOST + 1) if not kind.isdigit() else sizes[0] ** int(kind)
+    if node.dtype.kind == "u" or size > np.iinfo(node.dtype).max:
+        raise _Beyond(node, size)
+    return size

@@ -21,6 +21,7 @@ FUNCTIONS: dict[str, Any] = {
     "n // m": lambda x, n, m: x * (n // m),
     "a remainder": lambda x, n, _: x * ((n * 1103 + 12345) % 2**31), "an index": lambda x, n, m: x[(n * m) % 3] + x,
     "a condition": lambda x, n, _: x if n * n > 5 else -x, "a loop": lambda x, n, _: _powers(x, n),
+    "a long loop": lambda x, n, _: x * _tripled(n), "remainders in a loop": lambda x, n, _: x * _congruent(n),
     "single precision": lambda x, n, _: (x.astype(np.float32) * n).astype(np.float64),
 }
 ARGUMENTS = [
@@ -33,6 +34,18 @@ def _powers(x: Any, n: Any) -> Any:
     for _ in range(3):
         n = n * n
     return x * n
+
+
+def _tripled(n: Any) -> Any:
+    for _ in range(35):
+        n = n * 3
+    return n
+
+
+def _congruent(n: Any) -> Any:
+    for _ in range(40):
+        n = (n * 1103515245 + 12345) % 2**31
+    return n
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
