@@ -50,7 +50,8 @@ def test_gradient_of_a_determinant_is_the_cofactors(name: str, options: Any) -> 
     np.testing.assert_allclose(found, wanted, rtol=1e-11, atol=1e-14 * scale)
 
 
-@pytest.mark.parametrize("n", [1, 2, 3, 4, *[pytest.param(n, marks=pytest.mark.nightly) for n in (5, 6)], 7])
+@pytest.mark.parametrize("n", [1, 2, 3, 4, *[pytest.param(n, marks=pytest.mark.nightly) for n in (5, 6)],
+                               pytest.param(7, marks=pytest.mark.slow)])
 @BOTH
 def test_higher_derivatives_of_determinants_of_any_rank(n: int, options: Any) -> None:
     """To third order, in a batch of all ranks: along a line, a determinant is a polynomial, known by n + 1 values."""
@@ -112,6 +113,7 @@ def test_hessians_of_determinants_of_any_rank(n: int, options: Any) -> None:
         np.testing.assert_allclose(found, wanted, rtol=1e-12, atol=1e-12 * (1 + np.max(np.abs(a))) ** (n - 2))
 
 
+@pytest.mark.slow
 @BOTH
 def test_what_would_be_wrong_of_a_determinant_is_not_finite(options: Any) -> None:
     """Third derivatives at a rank below n - 3, exactly so or but for rounding; those before are right."""
