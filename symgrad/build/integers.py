@@ -84,7 +84,7 @@ class Integers:
         try:
             self._run(self.nodes, values, apply)
         except _Beyond as beyond:
-            return beyond.args  # type: ignore[return-value]
+            return beyond.args
         return None
 
     def _run(self, nodes: Sequence[Node], values: dict[Node, Any], apply: Applied) -> None:
@@ -96,7 +96,8 @@ class Integers:
                 values[node] = states[number] if number < len(states) else None
             else:
                 operands = [values.get(i, self.constants.get(i)) for i in node.inputs]
-                values[node] = None if None in operands else apply(node, operands)
+                known = [value for value in operands if value is not None]
+                values[node] = apply(node, known) if len(known) == len(operands) else None
 
     def _looped(self, node: Node, values: dict[Node, Any], apply: Applied) -> list[Any]:
         """Return what a loop carries to its end, None of what is not known."""

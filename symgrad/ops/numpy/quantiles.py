@@ -45,7 +45,7 @@ def _median(*, skips: bool) -> Callable[..., Any]:
         a, axes = _together(lift(a), axis)
         n = shape_of(a)[-1]
         if n == 0:
-            return np.mean(a, -1)
+            return keep_dims(np.mean(a, -1), axes, UNSET if keepdims is False else keepdims)
         require_some(a, a.ndim - 1, "median")
         a = floating(np.sort(a, -1))
         number = _present(a) if skips else a.shape[-1] * np.ones(1, np.int64)

@@ -12,7 +12,7 @@ from symgrad.ops.arrays.copies import promoted
 from symgrad.ops.arrays.indexing import gather
 from symgrad.ops.arrays.joining import along_axis, lift
 from symgrad.ops.arrays.sorting import argsort, searchsorted, sort_key
-from symgrad.ops.declare.forms import INT, OPS, answers, dims, is_traced, refuse, shape_of
+from symgrad.ops.declare.forms import INT, OPS, answers, dims, is_traced, normal_axis, refuse, shape_of
 from symgrad.ops.numpy.manipulation import static
 
 
@@ -32,7 +32,10 @@ def _order(a: Any, axis: Any) -> tuple[Any, Any, int]:
 
 def _among(kth: Any, extent: Any) -> None:
     """Check places of a partition; all of it is sorted anyway."""
-    for place in np.ravel(static("partition", "kth", kth)):
+    places = np.ravel(static("partition", "kth", kth))
+    if places.dtype.kind not in "iu":
+        raise ArgumentError("Partition index must be integer")
+    for place in places:
         if type(extent) is int and not -extent <= operator.index(place) < extent:
             raise ArgumentValueError(f"kth(={place}) out of bounds ({extent})")
 
@@ -72,8 +75,9 @@ def lexsort(keys: Any, axis: int = -1) -> Any:
     """As `numpy.lexsort`: sorted by the last key, where that is equal by the one before."""
     first, *others = [lift(key) for key in keys]
     if first.ndim == 0:
+        normal_axis(operator.index(axis), 1)
         return np.zeros((), INT)
-    _, places, k = _order(first, axis)
+    _, places, k = _order(first, operator.index(axis))
     for key in others:
         places = np.take_along_axis(places, _order(np.take_along_axis(np.moveaxis(key, k, -1), places, -1), -1)[1], -1)
     return np.moveaxis(places, -1, k)
@@ -89,14 +93,16 @@ def searchsorted_answer(a: Any, v: Any, side: str = "left", sorter: Any = None) 
         raise ShapeError("searchsorted: object too deep for desired array" if a.ndim else "a is a number, not an array")
     if sorter is not None:
         a = gather(a, lift(sorter), axes=(0,))
-    wide = (lambda x: x.astype(np.float64)) if kind.kind == "f" else lambda x: _keys(x.astype(kind))
-    return np.reshape(searchsorted(wide(a), np.ravel(wide(v)), right=side == "right"), v.shape)
+    a, v = [x.astype(np.float64) if kind.kind == "f" else _keys(x.astype(kind)) for x in (a, v)]
+    return np.reshape(searchsorted(a, np.ravel(v), right=side == "right"), v.shape)
 
 
 @answers(np.isin)
 def isin(
     element: Any, test_elements: Any, assume_unique: bool = False, invert: bool = False, *, kind: Any = None,
 ) -> Any:
+    if kind not in {None, "sort", "table"}:
+        raise ArgumentValueError(f"Invalid kind: {kind!r}. Please use None, 'sort' or 'table'.")
     x, among = lift(element), np.sort(np.ravel(lift(test_elements)))
     if shape_of(among)[0] == 0:
         return np.full_like(x, invert, dtype=bool)
@@ -112,14 +118,14 @@ def digitize(x: Any, bins: Any, right: bool = False) -> Any:
     if x.dtype.kind == "c":
         raise ArgumentError("x may not be complex")
     side = "left" if right else "right"
-    rising = np.searchsorted(bins, x, side)
+    rising: Any = np.searchsorted(bins, x, side)  # type: ignore[call-overload]  # a text
     if not is_traced(bins):
         steps = np.diff(bins)
         if np.any(steps > 0) and np.any(steps < 0):
             raise ArgumentValueError("bins must be monotonically increasing or decreasing")
     if shape_of(bins)[0] in {0, 1}:
         return rising
-    falling = bins.shape[0] - np.searchsorted(bins[::-1], x, side)
+    falling = bins.shape[0] - np.searchsorted(bins[::-1], x, side)  # type: ignore[call-overload]
     return np.where(bins[0] <= bins[-1], rising, falling)
 
 
@@ -181,6 +187,8 @@ def bincount(x: Any, /, weights: Any = None, minlength: Any = 0) -> Any:
 
 @answers(np.histogram_bin_edges)
 def histogram_bin_edges(a: Any, bins: Any = 10, range: Any = None, weights: Any = None) -> Any:
+    if weights is not None and np.shape(lift(weights)) != np.shape(lift(a)):
+        raise ArgumentValueError("weights should have the same shape as a.")
     a = np.ravel(lift(a))
     if isinstance(bins, str):
         raise ArgumentError(f"bins={bins!r} of traced numbers", instead="a number of bins, or their edges")
@@ -201,7 +209,7 @@ def histogram_bin_edges(a: Any, bins: Any = 10, range: Any = None, weights: Any 
 def histogram(a: Any, bins: Any = 10, range: Any = None, density: Any = None, weights: Any = None) -> Any:
     """As `numpy.histogram`, with derivatives by the weights; the edges that are computed have theirs, too."""
     a = np.ravel(lift(a))
-    edges = lift(histogram_bin_edges(a, bins, range))
+    edges = lift(histogram_bin_edges(a, bins, range, None if weights is None else np.ravel(lift(weights))))
     values = np.ones_like(a, dtype=INT) if weights is None else np.ravel(lift(weights))
     n = edges.shape[0] - 1
     place = np.searchsorted(edges, a, "right")

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 def labelled(node: Node) -> tuple[list[str], str]:
     """Name the axes of the operands and of the result of a sum of products, or of a sum of elementwise ones."""
     if node.op.labels:
-        return node.op.labels(**node.named)
+        terms, result = node.op.labels(**node.named)
+        return terms, result
     shape = node.inputs[0].shape
     whole = LETTERS[: len(shape)]
     terms = [whole[len(whole) - len(factor.shape) :] for factor in node.inputs[0].inputs]
@@ -74,9 +75,11 @@ def written_out(run: Run, node: Node) -> Node | None:
     if adjoint:
         places = tuple([((k, length, 1),) for k in range(few.shape[0])])
         parts = [tapped(x, k) for k in range(few.shape[0])]
-        return make(run.graph, ops.place, *parts, indices=places, shape=node.shape)
+        made: Node = make(run.graph, ops.place, *parts, indices=places, shape=node.shape)
+        return made
     moved = [make(run.graph, slice_, x, index=((k, length, 1),)) for k in range(few.shape[0])]
-    return reduce(partial(make, run.graph, ops.add), [tapped(shifted, k) for k, shifted in enumerate(moved)])
+    total: Node = reduce(partial(make, run.graph, ops.add), [tapped(shifted, k) for k, shifted in enumerate(moved)])
+    return total
 
 
 def _is_few(x: Node) -> bool:

@@ -55,7 +55,8 @@ def sliced(run: Run, node: Node) -> Node | None:
         return x
     behind = BEHIND.get(x.op)
     if behind is not None:
-        return behind(run.graph, node, x, index)
+        found: Node | None = behind(run.graph, node, x, index)
+        return found
     if isinstance(x.op, Elementwise) and any(i.op in BEHIND and not i.op.view for i in x.inputs) and run.is_single(x):
         return _before_elementwise(run, node, x, index)
     return None
