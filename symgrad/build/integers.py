@@ -95,9 +95,8 @@ class Integers:
                 number, states = node.param("number"), values[node.inputs[0]]
                 values[node] = states[number] if number < len(states) else None
             else:
-                operands = [values.get(i, self.constants.get(i)) for i in node.inputs]
-                known = [value for value in operands if value is not None]
-                values[node] = apply(node, known) if len(known) == len(operands) else None
+                operands: list[Any] = [values.get(i, self.constants.get(i)) for i in node.inputs]
+                values[node] = None if None in operands else apply(node, operands)
 
     def _looped(self, node: Node, values: dict[Node, Any], apply: Applied) -> list[Any]:
         """Return what a loop carries to its end, None of what is not known."""
