@@ -160,11 +160,9 @@ def laplace_differences(u, source):
     return np.mean((np.diff(u, 2, axis=0)[:, 1:-1] + np.diff(u, 2, axis=1)[1:-1] - source) ** 2)
 
 
-def laplace_stencil(u, source):
-    n, m = source.shape
-    residual = -source
-    for i, j, weight in ((0, 1, 1.0), (1, 0, 1.0), (1, 1, -4.0), (1, 2, 1.0), (2, 1, 1.0)):
-        residual = residual + weight * u[i:i + n, j:j + m]
+def laplace_windows(u, source):
+    star = np.array([[0.0, 1.0, 0.0], [1.0, -4.0, 1.0], [0.0, 1.0, 0.0]])
+    residual = np.einsum("ijkl,kl->ij", np.lib.stride_tricks.sliding_window_view(u, (3, 3)), star) - source
     return np.sum(residual * residual) / residual.size
 
 
@@ -622,7 +620,7 @@ REWRITTEN: dict[Any, tuple[Any, ...]] = {
     mechanics.n_body: (n_body_coordinates, n_body_products, n_body_norms),
     mechanics.arm: (arm_rotations, arm_backwards, arm_written),
     mechanics.heat: (heat_written, heat_differences, heat_convolved),
-    mechanics.laplace: (laplace_differences, laplace_stencil, laplace_rolled),
+    mechanics.laplace: (laplace_differences, laplace_windows, laplace_rolled),
     mechanics.turned: (turned_matmul, turned_sums, turned_samples),
     mechanics.filtered: (filtered_list, filtered_scan, filtered_sum),
     mechanics.repulsion: (repulsion_multiplied, repulsion_chosen, repulsion_norms),

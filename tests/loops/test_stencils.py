@@ -53,6 +53,17 @@ def variation(u):
     return np.sum(np.sqrt(dx * dx + dy * dy + 1e-6))
 
 
+def windowed(u):
+    windows = np.lib.stride_tricks.sliding_window_view(u, (2, 3))
+    return np.sum(np.einsum("ijkl,kl->ij", windows, np.array([[1.0, -2.0, 1.0], [0.5, 3.0, -0.5]])) ** 2)
+
+
+def twice_diffed(u):
+    for _ in range(4):
+        u = u + 0.1 * np.pad(np.diff(u, 2), 1)
+    return np.sum(u**2)
+
+
 def periodic(u):
     return np.sum((np.roll(u, 1) + np.roll(u, -1) - 2 * u) ** 2)
 
@@ -126,6 +137,21 @@ def test_rosenbrock_is_one_loop(spec: str, extent: str) -> None:
 def test_a_step_of_the_heat_equation_is_one_sweep(function: Callable[..., Any]) -> None:
     """Three steps, the last with the sum, and three steps back."""
     assert untiled(picture(loops_of(function, "f64[100000]").body)) == "; ".join([sweep("100000")] * 6)
+
+
+def test_differences_of_differences_are_one_sweep_for_two_steps() -> None:
+    """Copies are where they are copied to: no step of them waits for a shift of its own."""
+    assert untiled(picture(loops_of(twice_diffed, "f64[100000]").body)).count("interior") <= 9
+    check(sg.value_and_grad(twice_diffed), twice_diffed, rng.normal(size=70))
+
+
+def test_what_windows_add_up_to_is_gathered() -> None:
+    """Every window adds to places beside its own: each place reads them instead, in lanes."""
+    plane = "i<300 borders { %s }; i<300 interior { %s }".replace("%s", sweep("300").replace("i<", "j<"))
+    assert untiled(picture(loops_of(windowed, "f64[300,300]").body).replace("tile 64", "tile 1024")) in {
+        f"{plane}; {plane}", f"i<300 tile 1024 {{ {plane} }}; {plane}",
+    }
+    check(sg.value_and_grad(windowed), windowed, rng.normal(size=(34, 36)))
 
 
 def test_the_heat_equation_needs_two_buffers() -> None:

@@ -72,3 +72,15 @@ def test_slices_of_slices_have_one_adjoint(f, count):
     assert g.lower(U).as_text("optimized").count("ops.place") == count
     plain = sg.grad(f, options=sg.Options(compiler="none", without=("cheaper",)))
     np.testing.assert_allclose(sg.grad(f, options=INTERPRETED)(U), plain(U), rtol=1e-12, atol=1e-13)
+
+
+@pytest.mark.parametrize("few", ["f64[m]", "f64[3]"])
+def test_convolutions_of_open_extents(few):
+    def loss(x, w):
+        return np.sum(np.sin(np.convolve(x, w)))
+
+    f = sg.grad(loss, argnums=(0, 1), options=INTERPRETED)
+    assert ("ops.convolve" in f.lower(sg.spec("f64[n]"), sg.spec(few)).as_text("optimized")) == (few == "f64[m]")
+    plain = sg.grad(loss, argnums=(0, 1), options=sg.Options(compiler="none", without=("cheaper",)))
+    for found, expected in zip(f(LONG, B[0, :3]), plain(LONG, B[0, :3]), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-13)

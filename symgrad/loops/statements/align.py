@@ -64,6 +64,7 @@ def align(lowered: LoopProgram) -> LoopProgram:
     """
     if all(map(_is_even, lowered.statements)):
         return lowered
+    lowered = lowered.with_body(tuple([_with_own_axes(s) if _is_moved(s) else s for s in lowered.statements]))
     frames = _framed(lowered.statements)
     hulls = {key: _hull(frame) for key, frame in {id(frame): frame for frame in frames.values()}.items()}
     moved = {place: (f.offsets[place] - hulls[id(f)][0], hulls[id(f)][1], f) for place, f in frames.items()}
@@ -78,6 +79,19 @@ def align(lowered: LoopProgram) -> LoopProgram:
             shapes.setdefault(place[0], [*place[0].shape])[place[1]] = extent
     longer = {array: array.with_(shape=tuple(shape)) for array, shape in shapes.items() if shape != [*array.shape]}
     return lowered.with_body(tuple(made)).renamed(longer)
+
+
+def _is_moved(statement: Statement) -> bool:
+    """Whether a statement adds to places beside its axes, as one that was unrolled does: others have the same axes."""
+    found = [shifted(index) for index in statement.target.indices]
+    return statement.how != How.SET and any(one is not None and one[1] != 0 for one in found)
+
+
+def _with_own_axes(statement: Statement) -> Statement:
+    """Give a statement axes of its own: then its target's frame is theirs."""
+    by = {axis: Axis(axis.name, axis.extent) for axis in statement.axes}
+    ranges = tuple([(by[axis], first, end) for axis, first, end in statement.ranges])
+    return statement.at(by).with_(axes=tuple(by.values()), ranges=ranges)
 
 
 def _is_even(statement: Statement) -> bool:

@@ -59,6 +59,7 @@ def joined(values: list[Any]) -> list[Any]:
             found.append(scatter_add(whole, *places, axes=axes, shape=shape))
         else:
             found.append(first)
+    found = [_negative_within(v) for v in found]
     slots = [v for v in found if v.node.op is place and len(v.node.inputs) == 1]  # not what was joined before
     if len(slots) < 2:
         return found
@@ -66,6 +67,14 @@ def joined(values: list[Any]) -> list[Any]:
     indices = tuple([index for v in slots for index in v.node.param("indices")])
     whole = place(*pieces, indices=indices, shape=slots[0].node.param("shape"))
     return [*[v for v in found if all(v is not slot for slot in slots)], whole]
+
+
+def _negative_within(value: Any) -> Any:
+    """Place the negative of a piece instead of taking that of all: ``np.roll(x, -1) - x``."""
+    placed = value.node.inputs[0] if value.node.op.numpy is np.negative else value.node
+    if placed is value.node or placed.op is not place or len(placed.inputs) != 1:
+        return value
+    return place(-Tracer(placed.inputs[0], value.owner), **placed.named)
 
 
 def keeps_zeros(node: Node) -> bool:

@@ -18,7 +18,7 @@ from symgrad.ops.arrays.views import expand_dims
 from symgrad.ops.declare.traits import OR as EITHER
 from symgrad.ops.elementwise import logical
 from symgrad.transforms.build import array, literal, make, taken, truth_table
-from symgrad.transforms.rewrite.contractions import multiplied, turned, written_out
+from symgrad.transforms.rewrite.contractions import convolved, multiplied, slid, turned
 from symgrad.transforms.rewrite.engine import NUMBER, PARAM, By, Run, Table, by, computed, family, rule, viewed
 from symgrad.transforms.rewrite.places import by_places, not_zero, on_diagonal, placed
 from symgrad.transforms.rewrite.views import broadcast_behind, nested, ordered, put_back, sliced
@@ -223,7 +223,8 @@ CHEAPER = Table(
          order=PARAM, outer=PARAM, kinds=ANY),
     by(turned, ops.transpose, once=True),
     by(multiplied, ops.sum, once=True),
-    by(written_out, ops.slide, ops.convolve),
+    by(slid, ops.slide),
+    by(convolved, ops.convolve),
     By(ordered, lambda op, _inputs: op.ordered),
     by(sliced, ops.slice, once=True),
     by(nested, ops.place),

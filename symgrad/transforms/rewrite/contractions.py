@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial, reduce
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -58,28 +58,33 @@ def multiplied(run: Run, node: Node) -> Node | None:
     return make(run.graph, einsum, *factors, subscripts=f"{','.join(terms)}->{result}")
 
 
-def written_out(run: Run, node: Node) -> Node | None:
-    """Write a convolution with few numbers as what it is: products of shifted values, added up."""
+def slid(run: Run, node: Node) -> Node | None:
+    """Write what slides along a signal, a few numbers, as sums of products with slices of it."""
     x, few = node.inputs
-    adjoint = node.shape[0] > x.shape[0]  # the full convolution, which no operand is as long as
-    if adjoint and not _is_few(few):
-        x, few = few, x
     if not _is_few(few) or node.dtype.kind != "f":
         return None
-    taps, (length,) = array(few), (x if adjoint else node).shape
-
-    def tapped(x: Node, k: int) -> Any:
-        tap = make(run.graph, slice_, few, index=((k,),)) if taps is None else literal(run.graph, taps[k])
-        return run.settled(make(run.graph, ops.multiply, x, tap))
-
-    if adjoint:
-        places = tuple([((k, length, 1),) for k in range(few.shape[0])])
-        parts = [tapped(x, k) for k in range(few.shape[0])]
-        made: Node = make(run.graph, ops.place, *parts, indices=places, shape=node.shape)
-        return made
-    moved = [make(run.graph, slice_, x, index=((k, length, 1),)) for k in range(few.shape[0])]
-    total: Node = reduce(partial(make, run.graph, ops.add), [tapped(shifted, k) for k, shifted in enumerate(moved)])
+    moved = [make(run.graph, slice_, x, index=((k, node.shape[0], 1),)) for k in range(few.shape[0])]
+    total: Node = reduce(partial(make, run.graph, ops.add), [_tapped(run, one, few, k) for k, one in enumerate(moved)])
     return total
+
+
+def convolved(run: Run, node: Node) -> Node | None:
+    """Write a convolution with few numbers as multiples of the signal, placed one after the other."""
+    x, few = node.inputs if _is_few(node.inputs[1]) else node.inputs[::-1]
+    if not _is_few(few) or node.dtype.kind != "f":
+        return None
+    taps = range(few.shape[0])
+    places = tuple([((k, x.shape[0], 1),) for k in taps])
+    parts = [_tapped(run, x, few, k) for k in taps]
+    made: Node = make(run.graph, ops.place, *parts, indices=places, shape=node.shape)
+    return made
+
+
+def _tapped(run: Run, x: Node, few: Node, k: int) -> Node:
+    taps = array(few)
+    tap = make(run.graph, slice_, few, index=((k,),)) if taps is None else literal(run.graph, taps[k])
+    made: Node = run.settled(make(run.graph, ops.multiply, x, tap))
+    return made
 
 
 def _is_few(x: Node) -> bool:

@@ -11,7 +11,7 @@ from symgrad.ir import regions, shapes
 from symgrad.ir.op import Elementwise
 from symgrad.ops.arrays.joining import concatenate
 from symgrad.ops.arrays.views import FEW, broadcast_to, expand_dims, place, reshape, set_slice, slice_, squeeze
-from symgrad.transforms.build import core, literal, make, shaped, taken
+from symgrad.transforms.build import behind_spread, core, is_number, literal, make, shaped, taken
 from symgrad.transforms.tuned import WRITES_BEHIND
 
 if TYPE_CHECKING:
@@ -178,6 +178,8 @@ def nested(run: Run, node: Node) -> Node | None:
 
     added = meet(regions_of)
     for piece, region in zip(node.inputs, regions_of, strict=True):
+        if is_number(behind_spread(piece), 0.0):
+            continue
         negative = added and piece.op.numpy is np.negative
         inner = piece.inputs[0] if negative else piece
         own = inner.param("indices") if inner.op is node.op else ()
@@ -187,7 +189,7 @@ def nested(run: Run, node: Node) -> Node | None:
         else:
             pieces.append(piece)
             places.append(region)
-    if places == [*regions_of] or len(places) > FEW:
+    if places == [*regions_of] or len(places) > FEW or not places:
         return None
     return make(run.graph, node.op, *pieces, indices=tuple(places), shape=node.shape)
 
