@@ -106,7 +106,6 @@ VERSION = tuple(int(part) for part in scipy.__version__.split(".")[:2])
     (lambda x: nd.zoom(x, 2.0, order=1), "scipy.ndimage.zoom"),
     (lambda x: nd.map_coordinates(x, x[:2], order=3), "scipy.ndimage.map_coordinates"),
     (lambda x: si.quad(lambda t: t, 0.0, x[0, 0]), "scipy.integrate.quad"),
-    (lambda x: so.minimize(lambda v: (v - x[0, 0]) ** 2, 0.0).x, "scipy.optimize.minimize"),
     (lambda x: st.multivariate_normal.logpdf(x, cov=x, allow_singular=True), "allow_singular=True"),
     (lambda x: st.geninvgauss.logpdf(x, 2.0, 1.0), "scipy.stats.geninvgauss.logpdf"),
     (lambda x: st.norm.cdf(x, 0.0, 1.0, 2.0, 3.0), "scipy.stats.norm.cdf"),
