@@ -84,6 +84,14 @@ class _Search:
             self.writers[s.target.array] = self.writers.get(s.target.array, 0) + 1
         away = [a.array for s in statements for a in accesses(s.value) if displaced(a, s)]
         self.away = Counter(away)
+        made = {s.target.array: s for s in statements if s.how == How.SET and self.writers[s.target.array] == 1}
+        work: dict[Array, int] = {}
+        for array, s in made.items():
+            work[array] = recomputed(s.value) + sum([work.get(a.array, 0) for a in accesses(s.value)])
+        for array, s in reversed(made.items()):  # what is computed again elsewhere takes what it is made of along
+            if 0 < self.away[array] * work[array] <= AGAIN:
+                for part in {a.array for a in accesses(s.value) if a.array in made and once(a, s)}:
+                    self.away[part] += self.away[array]
         self.recipes: dict[Array, Recipe] = {}
         self.stored: set[Array] = set()
         self.sharers: dict[Array, set[Array]] = {}

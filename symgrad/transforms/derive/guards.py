@@ -74,7 +74,7 @@ def _negative_within(value: Any) -> Any:
     placed = value.node.inputs[0] if value.node.op.numpy is np.negative else value.node
     if placed is value.node or placed.op is not place or len(placed.inputs) != 1:
         return value
-    return place(-Tracer(placed.inputs[0], value.owner), **placed.named)
+    return place(np.negative(Tracer(placed.inputs[0], value.owner)), **placed.named)
 
 
 def keeps_zeros(node: Node) -> bool:

@@ -21,8 +21,7 @@ if TYPE_CHECKING:
 def labelled(node: Node) -> tuple[list[str], str]:
     """Name the axes of the operands and of the result of a sum of products, or of a sum of elementwise ones."""
     if node.op.labels:
-        terms, result = node.op.labels(**node.named)
-        return terms, result
+        return node.op.labels(**node.named)  # type: ignore[no-any-return]  # as `parse` of einsum does
     shape = node.inputs[0].shape
     whole = LETTERS[: len(shape)]
     terms = [whole[len(whole) - len(factor.shape) :] for factor in node.inputs[0].inputs]

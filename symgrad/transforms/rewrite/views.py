@@ -55,8 +55,7 @@ def sliced(run: Run, node: Node) -> Node | None:
         return x
     behind = BEHIND.get(x.op)
     if behind is not None:
-        found: Node | None = behind(run.graph, node, x, index)
-        return found
+        return behind(run.graph, node, x, index)  # type: ignore[no-any-return]  # a table of functions
     if isinstance(x.op, Elementwise) and any(i.op in BEHIND and not i.op.view for i in x.inputs) and run.is_single(x):
         return _before_elementwise(run, node, x, index)
     return None
