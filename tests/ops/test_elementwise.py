@@ -33,6 +33,8 @@ VALUED = [op for op in ALL if op.value is not None and op.name not in ("where", 
 LOOSE = {
     "erfc": 8, "ndtr": 300, "gammaln": 3e3, "digamma": 8, "polygamma": 1e6, "log_ndtr": 300, "ndtri": 40, "gamma": 20,
     "gammainc": 300, "gammaincc": 300, "betainc": 400, "betaincc": 400, "i0": 40, "i1": 40, "stdtr": 400,
+    "j0": 250, "dawsn": 120,
+    "erfcx": 8, "expi": 60, "exp1": 60,
 }
 EXACT = {
     "add", "subtract", "multiply", "divide", "floor_divide", "remainder", "fmod", "negative", "positive",
@@ -160,6 +162,16 @@ INCOMPLETE: dict[str, tuple[Any, Any, Any]] = {
     "betaincc": (PARAMETERS[:2], PART, lambda a, b, x: mpmath.betainc(a, b, x, 1, regularized=True)),
     "log_ndtr": ([], np.linspace(-40, 8, 60), lambda x: mpmath.log(mpmath.ncdf(x))),
     "ndtri": ([], 10 ** np.linspace(-15, -1e-3, 60), lambda p: mpmath.sqrt(2) * mpmath.erfinv(2 * p - 1)),
+    "erfinv": ([], np.concatenate([1 - 10 ** np.linspace(-15, -1, 40), [1e-300, -0.3]]), mpmath.erfinv),
+    "erfcx": ([], np.linspace(-20, 40, 60), lambda x: mpmath.exp(x * x) * mpmath.erfc(x)),
+    "dawsn": ([], np.linspace(-20, 20, 60), lambda x: mpmath.sqrt(mpmath.pi) / 2 * mpmath.exp(-x * x) * mpmath.erfi(x)),
+    "j0": ([], np.linspace(-20, 20, 60), lambda x: mpmath.besselj(0, x)),
+    "j1": ([], np.linspace(-20, 20, 60), lambda x: mpmath.besselj(1, x)),
+    "zeta": ([np.linspace(1.01, 20, 60)], 10 ** np.linspace(-3, 3, 60), mpmath.zeta),
+    "expi": ([], np.concatenate([np.linspace(-60, 60, 60), 0.3725 + np.linspace(-0.1, 0.1, 9)]), mpmath.ei),
+    "exp1": ([], 10 ** np.linspace(-10, 2, 60), mpmath.e1),
+    "lambertw": ([], np.concatenate([-(10 ** np.linspace(-9, -0.435, 40)), 10 ** np.linspace(-9, 99, 40)]),
+                 lambda x: mpmath.lambertw(x).real),
     "i0e": ([], np.linspace(-60, 60, 60), lambda x: mpmath.besseli(0, x) * mpmath.exp(-abs(x))),
     "i1e": ([], np.linspace(-60, 60, 60), lambda x: mpmath.besseli(1, x) * mpmath.exp(-abs(x))),
 }
@@ -331,7 +343,7 @@ def test_rule_against_steps(op):
 
 def steps(op, points, k, params):
     complex_loop = isinstance(op.numpy, np.ufunc) and "D" * op.arity + "->D" in op.numpy.types
-    if complex_loop and op.name not in ("sign", "maximum", "minimum", "fmax", "fmin", "clip", "gammaln"):
+    if complex_loop and op.name not in ("sign", "maximum", "minimum", "fmax", "fmin", "clip", "gammaln", "expi"):
         moved = [p + (1e-30j if i == k else 0) for i, p in enumerate(points)]
         return np.imag(op.numpy(*moved)) / 1e-30, 1e-12
     return _richardson(lambda *xs: op.evaluate(*xs, **params), points, k), 3e-8

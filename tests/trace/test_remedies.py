@@ -83,7 +83,7 @@ TOLD: dict[Any, tuple[str, ...]] = {
     (lambda x: np.spacing(x)): ("spacing", "symgrad ops"),
     (lambda x: np.ldexp(x, 3)): ("ldexp", "x * 2.0**n"),
     (lambda x: np.multiply.reduce([x[0], x[1]])): ("numpy.multiply.reduce", "np.stack"),
-    (lambda x: np.sort(x)): ("numpy.sort", "np.stack(sorted(x))"),
+    (lambda x: np.unique(x)): ("numpy.unique", "np.sort(x)"),
     (lambda x: np.poly1d(x)): ("numpy.poly1d", "np.polyval"),
     (lambda x: np.linalg.svd(np.diag(x))): ("numpy.linalg.svd", "power iterations"),
     (lambda x: np.frombuffer(bytes(32)).dot(x)): ("dot", "np.dot(array, ...)"),
@@ -173,18 +173,14 @@ def test_counts_and_conditions_have_no_derivative_and_stand_beside_one():
 
 A = np.array([[2.0, 0.3], [0.1, 1.0], [0.4, 0.2]])
 GIVEN: dict[str, Any] = {
-    "np": np, "scipy": scipy, "x": X, "n": 4, "k": 2, "delta": 0.6, "r": X - 0.7,
-    "c": X,
+    "np": np, "scipy": scipy, "x": X, "n": 4, "k": 2, "c": X,
 }
 SAME: dict[str, Any] = {
-    "ldexp": lambda x, n, **_: np.ldexp(x, n), "erfinv": lambda **_: scipy.special.erfinv(X / 2),
+    "ldexp": lambda x, n, **_: np.ldexp(x, n),
     "solve_circulant": lambda c, **_: scipy.linalg.solve_circulant(c, X[::-1]),
-    "erfcinv": lambda x, **_: scipy.special.erfcinv(x), "erfcx": lambda x, **_: scipy.special.erfcx(x),
-    "exp10": lambda x, **_: scipy.special.exp10(x), "exprel": lambda x, **_: scipy.special.exprel(x),
+    "exp10": lambda x, **_: scipy.special.exp10(x),
     "factorial": lambda n, **_: scipy.special.factorial(n), "perm": lambda n, k, **_: scipy.special.perm(n, k),
-    "rgamma": lambda x, **_: scipy.special.rgamma(x), "softplus": lambda x, **_: np.log1p(np.exp(x)),
-    "huber": lambda delta, r, **_: scipy.special.huber(delta, r),
-    "pseudo_huber": lambda delta, r, **_: scipy.special.pseudo_huber(delta, r),
+    "softplus": lambda x, **_: np.log1p(np.exp(x)),
     "cosdg": lambda x, **_: scipy.special.cosdg(x), "sindg": lambda x, **_: scipy.special.sindg(x),
     "tandg": lambda x, **_: scipy.special.tandg(x),
 }
@@ -194,7 +190,7 @@ SAME: dict[str, Any] = {
 def test_what_is_written_instead_is_the_same(name):
     """In NumPy, and traced: an advice that is refused in its turn is none."""
     given = GIVEN | {"y": X, "A": A}
-    changed = {"erfinv": {"x": X / 2}, "solve_circulant": {"b": X[::-1]}}
+    changed = {"solve_circulant": {"b": X[::-1]}}
     given |= changed.get(name, {})
     arrays = {key: value for key, value in given.items() if isinstance(value, np.ndarray)}
     text = OTHERWISE[name]

@@ -50,6 +50,34 @@ ndtri = elementwise(
     sample=between(0.05, 0.95), edges=(0.0, 1.0, 0.5, 1e-300, 1e-8, 0.02425, 0.97, -0.5, 1.5, nan))
 
 
+erfinv = elementwise(
+    numpy=Late("erfinv"), ddx=lambda _x, y: 0.5 * math.sqrt(math.pi) * np.exp(y * y), c="sg_erfinv{f}({0})",
+    sample=between(-0.9, 0.9), edges=(0.0, -0.0, 1.0, -1.0, 1e-300, 0.5, 0.49, -0.999, 1 - 1e-15, 1.5, nan, 5e-324))
+
+
+def _tail(x: Any, sign: int) -> Any:
+    """Return the sum of (2k - 1)!! (sign / 2 x x)^k from k = 1 on, for x beyond 8: DLMF 7.12.1."""
+    z, total = 0.5 * sign / np.square(np.where(np.abs(x) > 8, x, 8)), 0.0
+    for k in range(29, 0, -2):
+        total = k * z * (1 + total)
+    return total
+
+
+def _erfcx_slope(x: Any, y: Any) -> Any:
+    """Return 2 x y - 2 / sqrt(pi); far right, where that cancels, by the series of y."""
+    return 2 / math.sqrt(math.pi) * np.where(
+        x > 8, _tail(x, -1), math.sqrt(math.pi) * np.where(x > 8, 0, x) * y - 1)
+
+
+erfcx = elementwise(
+    numpy=Late("erfcx"), ddx=_erfcx_slope, c="sg_erfcx{f}({0})", sample=normal(),
+    edges=(*SPECIAL, 9.999, 10.0, 26.0, 1e10, -5.0))
+
+dawsn = elementwise(
+    numpy=Late("dawsn"), c="sg_dawsn{f}({0})", sample=normal(), edges=(*SPECIAL, 0.499, -5.0, 9.0, 1e7),
+    ddx=lambda x, y: np.where(np.abs(x) > 8, -_tail(x, 1), 1 - 2 * np.where(np.abs(x) > 8, 0, x) * y))
+
+
 # -- the logistic function
 
 def _expit_slope(x: Any) -> Any:
@@ -237,3 +265,50 @@ i0 = elementwise(
 i1: Elementwise = elementwise(
     numpy=Late("i1"), ddx=lambda x, y: i0(x) - _ratio(y, x), c="sg_bessel_i{f}({0}, 1) * exp{f}(fabs{f}({0}))",
     sample=normal(), edges=(0.0, -0.0, 1.0, -2.5, nan, 1e-8, 19.9, 20.1, 100.0))
+
+
+# -- Bessel functions of the first kind, DLMF 10.6.2
+
+j0 = elementwise(
+    numpy=Late("j0"), ddx=lambda x, _y: -j1(x), c="sg_bessel_j{f}({0}, 0)", sample=normal(),
+    edges=(0.0, -0.0, 1.0, -2.5, 1e-8, 37.0, inf, nan))
+
+j1: Elementwise = elementwise(
+    numpy=Late("j1"), ddx=lambda x, y: j0(x) - _ratio(y, x), c="sg_bessel_j{f}({0}, 1)", sample=normal(),
+    edges=(0.0, -0.0, 1.0, -2.5, 1e-8, 37.0, inf, nan))
+
+
+# -- Hurwitz's zeta, of whose exponent there is no derivative
+
+zeta: Elementwise = elementwise(
+    numpy=Late("special._ufuncs._zeta", 2), ddx=lambda s, q, _y: (no_slope("zeta", "x"), -s * zeta(s + 1, q)),
+    name="zeta", moderate=True, c="sg_zeta{f}({0}, {1})", sample=(between(1.2, 6.0), positive()),
+    edges=((2.0, 1.0), (1.5, 0.25), (30.0, 2.0), (2.0, 1e8), (1.0, 1.0), (0.5, 1.0), (2.0, 0.0), (2.0, -1.5),
+           (2.5, -1.5), (nan, 1.0), (2.0, nan)))
+
+
+# -- exponential integral
+
+expi = elementwise(
+    numpy=Late("expi"), ddx=lambda x, _y: np.exp(x) / x, c="sg_expi{f}({0})", sample=positive(),
+    edges=(0.0, -0.0, -1.0, -0.5, 0.5, 30.0, 45.0, 700.0, -30.0, inf, -inf, nan, 1e-300))
+
+exp1 = elementwise(
+    numpy=Late("exp1"), ddx=lambda x, _y: -np.exp(-x) / x, sample=positive(),
+    c="{0} < 0.0{f} ? ({t})NAN : 0.0{f} - sg_expi{f}(-{0})",
+    edges=(0.0, 1.0, 0.5, 1e-300, 1e-8, 5.0, 30.0, 700.0, inf, -1.0, nan))
+
+
+# -- Lambert's W on the reals
+
+def _lambertw(x: Any) -> Any:
+    """Return the real branch 0, and NaN where it is complex."""
+    with np.errstate(all="ignore"):
+        found = Late("lambertw")(np.asarray(x, np.float64))
+    return np.asarray(np.where(np.abs(found.imag) < 1e-7, found.real, np.nan), np.asarray(x).dtype)
+
+
+lambertw = elementwise(
+    name="lambertw", numpy=_lambertw, result=lambda x: x, ddx=lambda _x, y: np.exp(-y) / (1 + y),
+    c="sg_lambertw{f}({0})", sample=positive(), doc="Return the real branch 0 of Lambert's W.",
+    edges=(0.0, -0.0, 1.0, -0.3, -0.25, -0.2, 0.25, 1e-300, 1e-8, 37.0, 1e160, inf, -0.5, nan))

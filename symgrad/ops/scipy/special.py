@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from symgrad.errors import ArgumentError
 from symgrad.ops.arrays.joining import lift
 from symgrad.ops.declare.domains import nan, normal, positive
-from symgrad.ops.declare.forms import Late, answers, elementwise
+from symgrad.ops.declare.forms import Late, answers, elementwise, is_traced
 from symgrad.ops.elementwise import special
 from symgrad.ops.elementwise.special import no_slope
+from symgrad.ops.numpy.reductions import floating
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,6 +34,7 @@ def _one_dtype(op: Any) -> Callable[..., Any]:
 gamma, gammaln = _one_dtype(special.gamma), _one_dtype(special.gammaln)
 gammainc, gammaincc = _one_dtype(special.gammainc), _one_dtype(special.gammaincc)
 betainc, betaincc = _one_dtype(special.betainc), _one_dtype(special.betaincc)
+ndtri, erfinv = _one_dtype(special.ndtri), _one_dtype(special.erfinv)
 xlogy, xlog1py = _one_dtype(special.xlogy), _one_dtype(special.xlog1py)
 
 
@@ -95,6 +98,32 @@ def _choose(n: Any, k: Any) -> Any:
     return gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1)
 
 
+def _sine_of_pi(x: Any) -> Any:
+    """Return sin(pi x), to the last digit near its zeros."""
+    near = np.rint(x)
+    return np.sin(math.pi * (x - near)) * (1 - 2 * (near % 2))
+
+
+def _exprel_series(x: Any) -> Any:
+    """Return expm1(x) / x for small x as a polynomial: its derivatives do not cancel."""
+    total: Any = 1.0
+    for k in range(21, 1, -1):
+        total = 1 + x / k * total
+    return total
+
+
+def _quotient(x: Any) -> Any:
+    apart = np.where(np.abs(x) < 1, 1, x)
+    return np.expm1(apart) / apart
+
+
+def _lambertw(z: Any, k: Any, tol: Any) -> Any:
+    """As `scipy.special.lambertw` of real numbers, and real itself."""
+    if is_traced(k) or np.any(k):
+        raise ArgumentError("scipy.special.lambertw of another branch than 0 on traced arrays", instead="the branch 0")
+    return special.lambertw(floating(z))
+
+
 _FORMULAS: dict[str, Callable[..., Any]] = {
     "poch": lambda z, m: np.where(
         np.minimum(z, z + m) > 0, np.exp(gammaln(z + m) - gammaln(z)), gamma(z + m) / gamma(z)),
@@ -106,6 +135,19 @@ _FORMULAS: dict[str, Callable[..., Any]] = {
     "inv_boxcox1p": lambda y, lmbda: np.expm1(_root_of_one_more(y, lmbda)),
     "powm1": lambda x, y: np.where(x > 0, np.expm1(xlogy(y, x)), np.power(x, y) - 1),
     "cosm1": lambda x: -2 * np.square(np.sin(0.5 * x)),
+    "erfcinv": lambda q: np.where(
+        q < 0.5, -ndtri(0.5 * q), np.where(q > 1.5, ndtri(1 - 0.5 * q), math.sqrt(2) * erfinv(1 - q))) / math.sqrt(2),
+    "rgamma": lambda x: np.where(
+        x < 0.5, _sine_of_pi(x) * gamma(1 - np.minimum(x, 0.5)) / math.pi, 1 / gamma(np.maximum(x, 0.5))),
+    "gammasgn": lambda x: np.where(
+        x == 0, np.copysign(1, x), np.where(
+            x < 0, np.where(x == np.floor(x), np.nan, 1 - 2 * (np.floor(x) % 2)), np.where(x > 0, 1.0, x))),
+    "exprel": lambda x: np.where(np.abs(x) < 1, _exprel_series(x), np.where(x == np.inf, x, _quotient(x))),
+    "huber": lambda delta, r: np.where(
+        delta < 0, np.inf, np.where(np.abs(r) <= delta, 0.5 * r * r, delta * (np.abs(r) - 0.5 * delta))),
+    "pseudo_huber": lambda delta, r: np.where(delta < 0, np.inf, _zero_at(
+        delta, 0, lambda d: r * r / (1 + np.sqrt(1 + np.square(r / d))))),
+    "special._ufuncs._lambertw": _lambertw,
     "entr": lambda x: np.where(x >= 0, -xlogy(x, x), -np.inf),
     "kl_div": lambda x, y: rel_entr(x, y) - x + y,
     # distributions
