@@ -347,7 +347,8 @@ class _Writer:
             return str(round(rng.uniform(-0.8, 1.0), 2))
 
         name = self.new("f")
-        self.put(depth, f"many2, row, last, h = [], np.zeros(20), 0.0, {rng.choice(['0.0', 'x[0]', '1'])}")
+        self.put(depth, f"many2, row, last, h = [], np.zeros(20), 0.0, {rng.choice(['0.0', 'x[0]', '1'])}\n"
+                        f"view = row[{rng.choice(['3:6', '::-1'])}]")
         first = rng.choice(["u + v", "0.5 * u", "v", "u * v"])
         self.put(depth, f"def {name}(u, v):\n    if «v > {c()}»: return {first}")
         if rng.random() < 0.5:
@@ -371,7 +372,9 @@ class _Writer:
                 f"if «v < {c()}»: row[k] = v", "row[k] += v", "last = v", "last = k", f"if «h < {c()}»: continue",
                 f"if «v > {c()}»: many2.append(v)", "h = 0.5 * h + (many2[-1] if many2 else 0.1)",
                 f"if «h > {c()}»: last = h * 2", "row[k] = row[k - 1] + 0.1 * v", f"if «v > {c()} + 1.5»: break",
-                f"h = h + 0.1 * max(v, {c()})",
+                f"h = h + 0.1 * max(v, {c()})", f"if k == 0: last = {rng.choice(['v * 2', 'x[1] * 3.0', '0.5'])}",
+                f"if k == {rng.choice([0, 1, 3])} and «v > {c()}»: last = {rng.choice(['x[2] * 3.0', 'h', '1.5'])}",
+                "h = h + 0.1 * last", f"if «v > {c()}»: view[0] = h", "h = h - 0.2 * view[1]", "view[1] = 0.4 * v",
             ]))
         end = rng.choice(["len(many2) * 0.1", "sum([m * t for t, m in enumerate(many2)]) * 1e-2", "h * k"])
         self.put(depth, "a = a + 0.1 * h + 0.05 * last + 0.02 * np.sum(row * np.arange(20)) + 0.01 * sum(many2)\n"

@@ -309,3 +309,91 @@ def test_stacked_results_are_no_line_for_each_round():
     compiled = sg.jit(states, static_argnums=1, options=sg.Options(compiler="none"))
     texts = [compiled.lower(POINTS[2], steps).as_text("optimized") for steps in (60, 120)]
     assert len(texts[0].splitlines()) == len(texts[1].splitlines()) < 60
+
+
+def once(x):
+    """What the first round set stays, whichever way it went."""
+    y, p = x[0], 0.0 * x[0]
+    for k in range(12):
+        if x[k] > 0:
+            y = y + x[k]
+            if k == 0:
+                p = x[1] * 2.0
+        else:
+            y = 0.5 * y
+            if k == 0:
+                p = x[2] * 3.0
+    return y * p
+
+
+def once_in_a_row(x):
+    y, p = x[0], np.zeros(2)
+    for k in range(12):
+        if x[k] > 0:
+            y = y + x[k]
+            if k == 0:
+                p = x[1:3] * 2.0
+        else:
+            y = 0.5 * y
+            if k == 0:
+                p = x[2:4] * 3.0
+        y = y + p[0]
+    return y * p[1]
+
+
+def once_through_a_view(x):
+    h = np.zeros(3)
+    view = h[1:]
+    for v in x:
+        if v > h[0]:
+            h[1] = v
+        else:
+            h[0] = h[1] + v
+        h = h * 0.9
+    return np.sum(h) + np.sum(view)
+
+
+def the_last_one(x):
+    y, out = x[0], [x[1] * 5.0]
+    for k in range(12):
+        y = y + out[-1]
+        if x[k] > 0:
+            y = y * 0.5
+            out.append(x[k] * 2.0)
+        else:
+            out.append(x[k] * 3.0)
+    return y
+
+
+def in_a_dict(x):
+    y, d = x[0], {"a": x[1] * 5.0}
+    for k in range(12):
+        y = y + d["a"]
+        if x[k] > 0:
+            y, d["a"] = y * 0.5, x[k] * 2.0
+        else:
+            d["a"] = x[k] * 3.0
+    return y
+
+
+def a_vector(x):
+    out, h = [], np.zeros(3)
+    for v in x:
+        h = h * 0.5 + v if v > 0 else np.sin(h) - v
+        out.append(h)
+        h[1] = 0.3 * v
+    return np.sum(np.stack(out) * np.arange(3.0)) + np.sum(h)
+
+
+REMEMBERED = [once, once_in_a_row, once_through_a_view, the_last_one, in_a_dict, a_vector]
+
+
+@pytest.mark.parametrize("fun", REMEMBERED, ids=lambda f: f.__name__)
+def test_what_rounds_before_did_is_no_row(fun):
+    """What is one for each round of the traces is not, where it says how the rounds before went in a trace."""
+    compiled = sg.value_and_grad(fun, options=sg.Options(compiler="none", paths=99))
+    for x in POINTS:
+        for y in (x, -x, x[::-1].copy()):
+            value, slope = compiled(y)
+            np.testing.assert_allclose(value, fun(y), rtol=1e-12)
+            np.testing.assert_allclose(slope @ DIRECTION, slope_of(fun, y), rtol=1e-5, atol=1e-6)

@@ -21,7 +21,9 @@ import numpy as np
 from symgrad.ir.node import Node
 from symgrad.ops.elementwise.selection import where
 from symgrad.trace.constants import constant
+from symgrad.trace.control.branches import LARGE
 from symgrad.trace.control.rounds import carried_names, loop_around, runs_out
+from symgrad.trace.inplace.local import LocalArray
 from symgrad.trace.lines import is_user_code, line_at
 from symgrad.trace.state import current
 from symgrad.trace.tracer import Tracer, as_node
@@ -137,6 +139,8 @@ class Carrying:
             kind = type(value)
             if kind is tuple:
                 return tuple([traced(one) for one in value])
+            if kind is LocalArray and value.nbytes <= LARGE:
+                value.begin_traced()
             if kind is Tracer and value.owner is trace and value.is_number and runs_out(frame.f_code, at) is not None:
                 node, weak = value.node, value.weak
             elif is_number(value):

@@ -56,13 +56,16 @@ class Head(NamedTuple):
 class Round(NamedTuple):
     """What was in the variables when a round began, the conditions it asked, and what was in the variables then.
 
-    Lists that were only appended to have what the round appended.
+    Lists that were only appended to have what the round appended; `since` says after which round each such value of
+    the run was there, `number` is that of this one.
     """
 
     before: dict[Any, Any]
     asked: list[Node]
     after: dict[Any, Any]
     grown: dict[str, list[Node | None]]
+    since: dict[Node | None, int]
+    number: int
 
 
 class Fork(NamedTuple):
@@ -206,12 +209,14 @@ def _forced(
     if len(heads) <= policy.rounds:
         return None
     found: list[tuple[Way, Round]] = []
+    since: dict[Node | None, int] = {}
     for begin, end in pairwise(heads[: policy.rounds + 1]):
         asked = [there[k] for k in range(begin.guards, end.guards) if k in there]
         if len(asked) < end.guards - begin.guards:
             return None
         way = tuple([node.param("outcome") for node in asked])
-        found.append((way, Round(
-            begin.moment.variables, [node.inputs[0] for node in asked], end.moment.variables, end.grown,
-        )))
+        for node in [one for each in end.grown.values() for one in each]:
+            since.setdefault(node, len(found))
+        tests = [node.inputs[0] for node in asked]
+        found.append((way, Round(begin.moment.variables, tests, end.moment.variables, end.grown, since, len(found))))
     return found

@@ -110,6 +110,13 @@ class LocalArray:
 
     # -- the two states
 
+    def begin_traced(self) -> None:
+        """Become a traced array before the first traced write, if nothing is in the way of it."""
+        memory = self._memory
+        is_lent = any(ref() is not None for ref in memory.lent)
+        if memory.owner() is current() and memory.array.dtype in COMPILED and not is_lent:
+            memory.become_traced()
+
     def settle(self) -> Any:
         """Return what the array is now: a traced array, or a plain one for reading."""
         return self._plain if self._memory.tracer is None else self._tracer()

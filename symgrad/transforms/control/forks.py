@@ -229,6 +229,8 @@ class _Loop:
             if (found := self.leaf(rounds, column, moving)) is not None:
                 known[key] = found
                 continue
+            if any(map(self.is_of_before, rounds[1:], column[1:])):
+                return None  # what is so only as some round before went its way
             first = column[0]
             place = _moving([n.named.get("index") for n in column]) if len({n.op for n in column}) == 1 else None
             if isinstance(first.op, Leaf) or any(
@@ -254,6 +256,14 @@ class _Loop:
                 index=first.param("index"), axis=place,
             )
         return known[tuple(map(id, roots))]
+
+    def is_of_before(self, one: Round, node: Node) -> bool:
+        """Whether a variable or a list had a node when a round began, which then says how the rounds before it went."""
+        if one.since.get(node, one.number) < one.number:
+            return True
+        if node.is_constant and not node.shape:
+            return any(_same(one.before[name], node) for name in self.read)
+        return any(one.before[name] is node for name in self.read)
 
     def leaf(self, rounds: Sequence[Round], column: list[Node], moving: dict[Node, bool]) -> Node | None:
         """Return what is a variable in each round, or the same in all; None for anything else."""
