@@ -385,7 +385,37 @@ def a_vector(x):
     return np.sum(np.stack(out) * np.arange(3.0)) + np.sum(h)
 
 
-REMEMBERED = [once, once_in_a_row, once_through_a_view, the_last_one, in_a_dict, a_vector]
+def three_times(x):
+    """What the first loop leaves is a row of the others, and no variable of theirs."""
+    last, h = 0.0, 0.0
+    for _ in range(3):
+        for k in reversed(range(15)):
+            if h > 0.55:
+                last = h * 0.2
+            h = h + 0.1 * last
+            last = x[k]
+    return h
+
+
+def a_row_that_stays(x):
+    rows = np.reshape(x, (12, 2))
+    last, y = rows[0] * 1.0, 0.0
+    for row in rows:
+        if row[0] > 0:
+            last, y = row, y + row[1]
+        else:
+            y = y * 0.5
+    for row in rows:
+        if row[0] > y:
+            y = y + last[0] * row[1]
+        else:
+            y = y * 0.5 + row[0]
+    return y * last[1] + rows[11, 0]
+
+
+REMEMBERED = [
+    three_times, a_row_that_stays, once, once_in_a_row, once_through_a_view, the_last_one, in_a_dict, a_vector,
+]
 
 
 @pytest.mark.parametrize("fun", REMEMBERED, ids=lambda f: f.__name__)

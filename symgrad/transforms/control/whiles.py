@@ -459,7 +459,7 @@ def placed(
     def get(node: Node) -> Node:
         return new.get(node, node)
 
-    def made() -> Node | None:
+    def looped() -> Node | None:
         graph.line, graph.left = first.line, 0
         results, holds = loop(graph, get)
         new.update(zip(last, results, strict=False))
@@ -471,13 +471,14 @@ def placed(
         for node in nodes:
             if node not in new and node.number >= program.start:
                 graph.line, graph.left = node.line, node.behind
-                new[node] = unmarked(graph, node, tuple([get(i) for i in node.inputs]))
+                made = joined if told else unmarked  # loops that are put later tell their variables apart by marks
+                new[node] = made(graph, node, tuple([get(i) for i in node.inputs]))
 
     there = Program((), tuple(needed)).nodes()
     more = Program((), tuple(told or ())).nodes()
     copy([node for node in sorted({*after, *there, *more}, key=BY_NUMBER) if node.number <= first.number])
     copy(there)
-    ends = made()
+    ends = looped()
     copy(after)
     copy(more)
     asked = {node.param("number") for _, node in kept if node.op.decides}
