@@ -57,7 +57,8 @@ erfinv = elementwise(
 
 def _tail(x: Any, sign: int) -> Any:
     """Return the sum of (2k - 1)!! (sign / 2 x x)^k from k = 1 on, for x beyond 8: DLMF 7.12.1."""
-    z, total = 0.5 * sign / np.square(np.where(np.abs(x) > 8, x, 8)), 0.0
+    z: Any = 0.5 * sign / np.square(np.where(np.abs(x) > 8, x, 8))
+    total: Any = 0.0
     for k in range(29, 0, -2):
         total = k * z * (1 + total)
     return total
