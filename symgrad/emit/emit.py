@@ -62,19 +62,15 @@ def emit(
     >>> package.functions
     ('square_value', 'square_grad')
     """
-    import optree
-
     from symgrad.api.call.arguments import Arguments, annotated_specs
     from symgrad.emit.derive import Specialization, examples_for
     from symgrad.emit.package import emit_calls, request
     from symgrad.errors import ArgumentValueError
-    from symgrad.trace.signature import spec
-    from symgrad.trace.structures import NAMESPACE
+    from symgrad.trace.signature import specs_in
 
     funs: list[Any] = list(fun) if isinstance(fun, (list, tuple)) else [fun]
     static = (static_argnames,) if isinstance(static_argnames, str) else tuple(static_argnames)
-    read: Any = optree.tree_map(lambda s: spec(s) if isinstance(s, str) else s, specs, namespace=NAMESPACE)
-    given = {} if read is None else read
+    given = {} if specs is None else specs_in(specs)
     calls = []
     for one in funs:
         parameters = Arguments(one).parameters

@@ -17,7 +17,7 @@ from symgrad.trace import optree
 from symgrad.trace.constants import is_sparse, means_more
 from symgrad.trace.lines import user_line
 from symgrad.trace.remedies import SPARSE
-from symgrad.trace.structures import flattened
+from symgrad.trace.structures import NAMESPACE, flattened
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Sequence
@@ -83,6 +83,14 @@ def spec(text: str) -> Spec:
         )
     shape = tuple([extent_of(d) for d in dims])
     return Spec(shape, np.dtype(_KINDS[match[1]]))
+
+
+def specs_in(tree: Any) -> Any:
+    """Read the texts of a structure as specs."""
+    read: Any = optree.tree_map(
+        lambda s: spec(s) if isinstance(s, str) else s, tree, is_leaf=lambda s: isinstance(s, str), namespace=NAMESPACE,
+    )
+    return read
 
 
 def extent_name(text: str, *, strict: bool = True) -> str:

@@ -33,10 +33,10 @@ from symgrad.trace.signature import (
     leaf_names,
     leaf_spec,
     signature_of,
-    spec,
+    specs_in,
 )
 from symgrad.trace.state import active
-from symgrad.trace.structures import NAMESPACE, flattened
+from symgrad.trace.structures import flattened
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -400,10 +400,7 @@ class Arguments:
         self._hints: dict[str, Any] | None = None
         self.fixed_to: Signature | None = None
         if specs is not None:
-            read: Any = optree.tree_map(
-                lambda s: spec(s) if isinstance(s, str) else s, specs, is_leaf=lambda s: isinstance(s, str),
-                namespace=NAMESPACE,
-            )
+            read = specs_in(specs)
             by_name = isinstance(read, dict) and all(k in self.parameters for k in read)
             args = read if isinstance(read, tuple) else (read,)
             self.fixed_to = self.describe(self.split(() if by_name else args, read if by_name else {}))
