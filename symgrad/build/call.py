@@ -468,12 +468,12 @@ class Call:
         plan = self._only or self._plan(leaves)
         if plan is None:
             return MISS
-        pointers, from_buffer, most = [], ffi.from_buffer, self.integers.most
+        pointers, from_buffer, least, most = [], ffi.from_buffer, self.integers.least, self.integers.most
         for leaf, shape, (of, dtype, kind) in zip(leaves, plan.inputs, self._wanted):  # noqa: B905 - strict costs time
             if type(leaf) is not of:
                 return MISS
             if kind is None:
-                if of is int and not -most <= leaf <= most:
+                if of is int and not least <= leaf <= most:
                     return MISS
                 pointers.append((leaf,))  # cffi copies a number to where C can read it
             elif (

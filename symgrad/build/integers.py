@@ -36,7 +36,7 @@ class Integers:
     """What a program computes of the Python integers among its arguments.
 
     Attributes:
-        most: arguments up to this number, of either sign, make nothing that does not fit.
+        least, most: arguments from and up to these numbers make nothing that does not fit.
     """
 
     def __init__(self, program: Program, signature: Signature) -> None:
@@ -56,6 +56,7 @@ class Integers:
                 if self._beyond(dict.fromkeys(self.paths, 2**power), _size) is not None:
                     break
                 self.most = 2**power
+        self.least = -self.most if self.nodes else -self.most - 1
 
     def _found(self, nodes: Sequence[Node], known: set[Node]) -> list[Node]:
         found = []
