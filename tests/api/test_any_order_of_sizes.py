@@ -101,16 +101,21 @@ def calls() -> Iterator[Call]:
         yield from [made(name, text) for text in forms]
     for function in ANSWERS:
         if isinstance(function, np.ufunc):
-            module = "np" if hasattr(np, function.__name__) else "scipy.special"
+            name = function.__name__.removeprefix("_")  # as of zeta, whose function calls the ufunc
+            module = "np" if hasattr(np, name) else "scipy.special"
             integers = "int" if function.types[0][0] == "b" and "d" not in "".join(function.types) else "float"
             given = [f"{name}.astype({integers})" for name in "abc"[: function.nin]]
-            yield made(function.__name__, f"{module}.{function.__name__}({', '.join(given)})", ((3, 4), (4,), (3, 4)))
+            yield made(function.__name__, f"{module}.{name}({', '.join(given)})", ((3, 4), (4,), (3, 4)))
     for name, text in ASKED.items():
         yield made(name, text)
 
 
-OTHERWISE = {"scipy.special.logsumexp(a, b=b, axis=1, return_sign=True)"}
-"""Of no terms SciPy says that their sum, 0, has the sign -1."""
+OTHERWISE = {
+    "scipy.special.logsumexp(a, b=b, axis=1, return_sign=True)": "of none the sum, 0, has the sign -1",
+    "np.bincount(np.abs(a), b * 0.5, 4)": "of none it counts in integers",
+    "np.nanquantile(with_nan(a), [0.3, 0.9], axis=0, method='nearest')": "of none there is no axis of quantiles",
+}
+"""Calls that NumPy and SciPy answer otherwise where there are no elements, and how."""
 
 CALLS = [call for call in calls() if any(call.shapes) and call.text not in OTHERWISE]
 PARTS = 12

@@ -42,6 +42,11 @@ COPY = """
 np.copy({a})|np.copy({a}[i])|np.tensordot({a}, {a}, 1)|np.zeros_like({a})|np.empty_like({a}) * 0|np.ones_like({a})
 np.full_like({a}, 2.0)|np.conjugate({a})|np.iscomplex({a})|np.isreal({a})|np.take({a}, 0, axis=0)
 np.take({a}, i, axis=0)|np.take({a}, [0, 1], axis=0)|np.take({a}, k, axis=1)|np.take({a}, i, 0, mode="wrap")
+np.sort({a}, 0)|np.argsort({a}, 1)|np.partition({a}, 1)|np.argpartition({a}, 1)|np.lexsort({a})|np.isin({a}, [1.0])
+np.searchsorted({a}[0], {a})|np.digitize({a}, [0.0, 1.0])|np.interp({a}, [0.0, 1.0], [2.0, 3.0])|np.median({a}, 0)
+np.nanmedian({a}, 0)|np.quantile({a}, 0.5, axis=0)|np.nanquantile({a}, 0.5, axis=0)|np.percentile({a}, 5, axis=0)
+np.nanpercentile({a}, 5, axis=0)|np.histogram({a})[0]|np.histogram_bin_edges({a})|np.bincount([0, 1], {a}[0, :2], 3)
+{a}.argsort(0)|{a}.argpartition(1)|{a}[0].searchsorted({a})|np.median({a}, ())
 np.take({a}, 1, axis=1, mode="clip")|np.take({a}[0], [0])|np.ix_({a}[0] > 1)[0]
 np.take_along_axis({a}, np.array([[0], [1], [2]]), 1)|np.linspace({a}[0], {a}[1], 3)|np.linspace({a}[0], {a}[1], 1)[0]
 np.where({a} > 9, {a}, {a})|np.where(True, {a}, {a})|np.cumsum({a}, 0)|np.cumprod({a}, 0)|np.sum({a}, axis=())
@@ -102,8 +107,8 @@ np.allclose({a}, {a})|np.array_equal({a}, {a})|np.array_equiv({a}, {a})|np.linal
 {a}[i, 0]|{a}[i, i]|{a}[k, k]|{a}[i][0]|{a}[0][i]|{a}.shape|{a}.ndim|{a}.size|{a}.dtype|{a}.itemsize
 {a}.ptp() if hasattr({a}, "ptp") else 0.0|{a}.flat[i]|{a}.flat[0]|np.copyto({a}, {a}[0])|np.put({a}, [0], [1.0])
 np.putmask({a}, {a} > 1, 0.0)|np.place({a}, {a} > 1, [0.0])|np.put_along_axis({a}, np.array([[0], [1], [2]]), 0.0, 1)
-np.fill_diagonal({a}, 0.0)|{a}.fill(0.0)|{a}.put([0], [1.0])|np.take({a}, 0)|np.take({a}, i)|{a}.take(i)
-np.take({a}[0], i)|{a}.argmax()|{a}[i].sum()|{a}[(i, i)]|{a}[i, -1]|np.common_type({a})
+np.fill_diagonal({a}, 0.0)|{a}.fill(0.0)|{a}.put([0], [1.0])|np.take({a}, 0)|np.take({a}, i)|{a}.take(i)|{a}.sort()
+{a}.partition(1)|np.take({a}[0], i)|{a}.argmax()|{a}[i].sum()|{a}[(i, i)]|{a}[i, -1]|np.common_type({a})
 """
 
 def entries(text: str) -> list[str]:
@@ -115,8 +120,9 @@ def ufunc_call(ufunc: np.ufunc) -> str:
     """Write the call of a ufunc, of integers where it takes no floats."""
     floats = any(set(loop.split("->")[0]) == {"d"} for loop in ufunc.types)
     operand = "{a}" if floats else "{a}.astype(np.int64)"
-    module = "scipy.special" if getattr(scipy.special, ufunc.__name__, None) is ufunc else "np"
-    return f"{module}.{ufunc.__name__}({', '.join([operand] * ufunc.nin)})"
+    name = ufunc.__name__.removeprefix("_")  # as of zeta, whose function calls the ufunc
+    module = "np" if hasattr(np, name) else "scipy.special"
+    return f"{module}.{name}({', '.join([operand] * ufunc.nin)})"
 
 
 def of(call: str) -> Any:

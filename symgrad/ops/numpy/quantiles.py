@@ -142,7 +142,7 @@ def _quantile(name: str, parts: int, *, skips: bool) -> Callable[..., Any]:
             made = np.where((q >= 0) & (q <= 1), made, np.asarray(np.nan, made.dtype))
         if keepdims is not False:
             made = np.expand_dims(made, axes)
-        return np.reshape(np.moveaxis(made, -1, 0), (*several, *made.shape[:-1]))
+        return np.reshape(np.moveaxis(made, -1, 0), (*several, *made.shape[:-1]))[()]
 
     return quantile
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from symgrad.errors import ArgumentError, ArgumentValueError, ShapeError
-from symgrad.ops.arrays.copies import promoted
+from symgrad.ops.arrays.copies import an_array, promoted
 from symgrad.ops.arrays.indexing import gather
 from symgrad.ops.arrays.joining import along_axis, lift
 from symgrad.ops.arrays.sorting import argsort, searchsorted, sort_key
@@ -76,7 +76,7 @@ def lexsort(keys: Any, axis: int = -1) -> Any:
     first, *others = [lift(key) for key in keys]
     if first.ndim == 0:
         normal_axis(operator.index(axis), 1)
-        return np.zeros((), INT)
+        return np.zeros((), INT)[()]
     _, places, k = _order(first, operator.index(axis))
     for key in others:
         places = np.take_along_axis(places, _order(np.take_along_axis(np.moveaxis(key, k, -1), places, -1), -1)[1], -1)
@@ -94,7 +94,7 @@ def searchsorted_answer(a: Any, v: Any, side: str = "left", sorter: Any = None) 
     if sorter is not None:
         a = gather(a, lift(sorter), axes=(0,))
     a, v = [x.astype(np.float64) if kind.kind == "f" else _keys(x.astype(kind)) for x in (a, v)]
-    return np.reshape(searchsorted(a, np.ravel(v), right=side == "right"), v.shape)
+    return np.reshape(searchsorted(a, np.ravel(v), right=side == "right"), v.shape)[()]
 
 
 @answers(np.isin)
@@ -108,7 +108,7 @@ def isin(
         return np.full_like(x, invert, dtype=bool)
     place = np.searchsorted(among, x)
     found = gather(among, np.minimum(place, among.shape[0] - 1), axes=(0,)) == x
-    return ~found if invert else found
+    return an_array(~found if invert else found)
 
 
 @answers(np.digitize)
