@@ -25,11 +25,10 @@ from symgrad.ir.notation import (
     accesses,
     parts,
     substitute,
-    symbolic,
 )
-from symgrad.ir.shapes import simplified, upper
+from symgrad.ir.shapes import simplified, symbol, upper
 from symgrad.loops.machine import LINE, WAKES
-from symgrad.loops.program import Cond, Kind, Loop, Outlined, Piece, Place, Walk, While, paths, touched, walk
+from symgrad.loops.program import COUNT, Cond, Kind, Loop, Outlined, Piece, Place, Walk, While, paths, touched, walk
 from symgrad.ops.declare.forms import ANSWERS
 from symgrad.ops.declare.spelling import (
     BEYOND,
@@ -51,9 +50,8 @@ from symgrad.render.printer import (
     PRODUCTS,
     UNARIES,
     Level,
+    Naming,
     Printed,
-    divisions,
-    dummy,
     index,
     literal,
     number,
@@ -80,7 +78,7 @@ from symgrad.render.views import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from symgrad.errors import Line
     from symgrad.ir.notation import Value
@@ -122,6 +120,9 @@ ACCUMULATIONS = {
 AWAKE = "sg_is_awake"
 """Whether threads are awake as a call begins."""
 
+SIZE = re.compile(r"(?<!\w)\(\$(\d+)\)|\$(\d+)")
+"""What stands for a size until its function is whole, with the parentheses that it needs unless it has a name."""
+
 
 class Functions:
     """What printing one program has made so far.
@@ -142,6 +143,10 @@ class Functions:
         self.entry, self.arguments, self.target = entry, arguments, target
         self.extents = {dim for array in loops.inputs for dim in array.shape if getattr(dim, "is_Symbol", False)}
         self.taken = {name for _, name in arguments} | {self.entry} | {*names.values()} | foreign(loops)
+        self.sizes: dict[Any, Printed | None] = {}  # what stands for them, if they may have names
+        self.printed: list[str] = []
+        self.teams = {symbol(str(team)) for team in loops.teams}
+        self.of_teams: set[int] = set()  # those that stand after the teams, of which they are made
         self.storage = loops.storage
         self.stored = {array: slot for array in loops.temporaries if (slot := loops.storage[array].slot) is not None}
         self.called = Names(loops, self.taken)
@@ -177,7 +182,7 @@ class Functions:
         block = Block(loops.body, self)
         counts = [(team, f"(int32_t){index(team.count, block.name, UNARIES)}") for team in loops.teams]
         first = tuple([LetView("const int32_t", str(team), text) for team, text in counts])
-        view = replace(self.function(self.entry, loops.body, block), first=first)
+        view = self.sized(replace(self.function(self.entry, loops.body, block), first=first))
         said, pointers = self.used_by(view)
         if AWAKE in said:
             self.helpers.add(("sg_awake", "double", ""))
@@ -187,6 +192,54 @@ class Functions:
             self.entry, parameters, tuple([name for _, name in self.declared if name not in said]), view.body,
             view.stack, view.workspace, fails=True, first=(*pointers, *view.first),
         )
+
+    def size(self, e: Any, made: Printed) -> Printed:
+        """Return what stands for a size that may have a name: of more than an extent and a number, or a call.
+
+        What is divided by an extent has none: where a function begins, that may be zero.
+        """
+        if e not in self.sizes:
+            self.sizes[e] = None
+            if not made.text.startswith("-") and self.worth_a_name(e):
+                self.sizes[e] = Printed(f"${len(self.printed)}", made.level)
+                self.of_teams.update(() if self.teams.isdisjoint(e.free_symbols) else [len(self.printed)])
+                self.printed.append(made.text)
+        return self.sizes[e] or made
+
+    def worth_a_name(self, e: Any) -> bool:
+        """Whether a size may have a name."""
+        from sympy import Add, Mod, Mul, Pow
+
+        by_extents = [p for p in e.atoms(Mod, Pow) if not (p.args[1].is_Integer and p.args[1].is_positive)]
+        if by_extents or not e.free_symbols <= self.extents | self.teams | {COUNT.symbol}:
+            return False
+        return not (isinstance(e, (Add, Mul)) and len(e.args) == 2 and e.args[0].is_Number and e.args[1].is_Symbol)
+
+    def sized(self, view: FunctionView) -> FunctionView:
+        """Give each size that stands more than once in a function a name where it begins, and print the others."""
+        said = texts(view) if self.printed else []
+        often = Counter([int(a or b) for text in said for a, b in SIZE.findall(text)])
+        if not often:
+            return view
+        for k in range(max(often), -1, -1):
+            if often[k]:
+                often.update([int(a or b) for a, b in SIZE.findall(self.printed[k])])
+        taken, text = {*words(view), *self.taken}, ["" for _ in range(max(often) + 1)]
+        names = (name for k in count(1) if (name := f"size{k}") not in taken)
+
+        def put(mark: re.Match[str]) -> str:
+            k = int(mark[1] or mark[2])
+            return f"({text[k]})" if mark[1] and often[k] == 1 else text[k]
+
+        sizes: tuple[list[LetView], list[LetView]] = [], []
+        for k in sorted(often):
+            text[k] = SIZE.sub(put, self.printed[k])
+            if often[k] > 1:
+                name = next(names)
+                sizes[k in self.of_teams].append(LetView("const int64_t", name, text[k]))
+                text[k] = name
+        made: FunctionView = rewritten(view, lambda t: SIZE.sub(put, t))
+        return replace(made, first=(*sizes[0], *made.first, *sizes[1]))
 
     def used_by(self, view: FunctionView | ThreadsView) -> tuple[set[str], tuple[LetView, ...]]:
         """List the words of a function, and which of many arrays it uses."""
@@ -223,16 +276,18 @@ class Functions:
         used: dict[str, str],
     ) -> tuple[str, str]:
         """Make a function of its own of a body, which is given what it uses; return its name, and what it is given."""
-        said, pointers = self.used_by(view)
+        fails = isinstance(view, FunctionView) and view.fails
+        made = self.sized(FunctionView("", (), (), view.body, view.stack, view.workspace, fails, view.leave))
+        said, pointers = self.used_by(made)
         said -= {array.name for array in (*view.stack, *view.workspace)}
         passed = [*first, *[(kind, name) for kind, name in self.given if name in said]]
         passed += [(kind, name) for name, kind in used.items() if name in said]
-        name, fails = f"{self.entry}_part{len(self.parts) + 1}", isinstance(view, FunctionView) and view.fails
+        name = f"{self.entry}_part{len(self.parts) + 1}"
         lines = [*map(str, sorted({s.line for s, _ in paths([item]) if s.line is not None}))]
         what = "a part" if isinstance(item, Outlined) else f"the share of thread {first[0][1]}"
-        self.parts.append(FunctionView(
-            name, tuple(map("".join, passed)), (), view.body, view.stack, view.workspace, fails, leave=view.leave,
-            first=pointers, note=comment(f"{what}: {' to '.join(dict.fromkeys([*lines[:1], *lines[-1:]]))}"),
+        self.parts.append(replace(
+            made, name=name, parameters=tuple(map("".join, passed)), first=(*pointers, *made.first),
+            note=comment(f"{what}: {' to '.join(dict.fromkeys([*lines[:1], *lines[-1:]]))}"),
         ))
         return name, ", ".join(name for _, name in passed)
 
@@ -277,6 +332,7 @@ class Block:
         self.apart_from: dict[Array, str] = {}
         self.has_parts = False
         self.lookups: dict[Lookup, str] = {}
+        self.name = Naming(self.part, functions.size)
         self._survey(body)
 
     def inside(self, around: Block) -> None:
@@ -460,11 +516,13 @@ class Block:
         extent, team = index(loop.extent, self.name), str(loop.team.extent) if loop.team is not None else ""
         team = team if " " not in team else f"({team})"
         first, last = f"{letter}_first", f"{letter}_last"
-        end, rest = (last, last) if loop.grain else (extent, extent)
+        end, rest = (last, last) if loop.grain else (extent, extent) if rows > 1 else ("", "")
         if loop.grain and (type(loop.extent) is not int or loop.extent % loop.grain):
             rest = f"sg_smaller({last}, {extent})"
         grain = loop.grain or rows
-        tiles = index((loop.extent + grain - 1) // grain, self.name, PRODUCTS)
+        runs = rows > 1 and bool(thread)  # whether threads have runs of tiles, not of what stands along the axis
+        tiles = index((loop.extent + grain - 1) // grain, self.name, PRODUCTS) if runs else ""
+        extent = "" if runs else extent
         return TilesView(start, stop, rows, grain, tiles, extent, end, rest, first, last, thread, team, body)
 
     def threads(self, loop: Loop) -> ThreadsView:
@@ -540,14 +598,14 @@ class Block:
         found = next(n[0] for n in each if others.isdisjoint(n) and self.scope.taken.isdisjoint(n))
         return f"{found}{along}"
 
-    def name(self, part: Any) -> str:
+    def part(self, part: Any) -> str:
         """Name what an index is made of: an axis, a looked-up integer, an extent."""
         if isinstance(part, Axis):
             return self.env[part]
         if isinstance(part, Lookup):
             return self.lookups[part]
         held = getattr(part, "index", None)
-        return self.name(held) if held is not None else str(part.name)
+        return self.part(held) if held is not None else str(part.name)
 
     # -- statements
 
@@ -839,9 +897,9 @@ class Block:
 
         def named(part: Any) -> str:
             loop = first.get(getattr(part, "index", part))  # in a reckoned index an axis is a symbol that knows it
-            return self.name(part) if loop is None else self.bounds[loop.window.start][0]  # type: ignore[union-attr]
+            return self.part(part) if loop is None else self.bounds[loop.window.start][0]  # type: ignore[union-attr]
 
-        text = offset(positions, (1,) if access.flat else shape, named, starts)
+        text = offset(positions, (1,) if access.flat else shape, replace(self.name, part=named), starts)
         return self.names[array] if text == "0" else f"{self.names[array]} + {text}"
 
     # -- memory
@@ -858,13 +916,13 @@ class Block:
         there = [slot for slot in slots if slot.place is Place.WORKSPACE]
         for slot in sorted(there, key=lambda slot: (slot.step != 0, type(slot.offset) is not int, upper(slot.offset))):
             own = f"{self.thread}*{index(slot.step, self.name, ATOMS)}" if slot.step != 0 else ""
-            length = len(index(slot.offset, self.name)) + len(own)
+            length = len(index(slot.offset, self.part)) + len(own)
             base: Slot | None = None
             further = slot.offset
             known = [(slot.offset - base.offset, base) for base in bases if base.step == slot.step]
             if known and (own or type(slot.offset) is not int):
                 near = [(simplified(distance), other) for distance, other in known]
-                texts = [index(distance, self.name) for distance, _ in near]
+                texts = [index(distance, self.part) for distance, _ in near]
                 k = min(range(len(near)), key=lambda k: 0 if texts[k].isdigit() else len(texts[k]))
                 if len(texts[k]) < length - WORTH:
                     further, base = near[k]
@@ -876,28 +934,15 @@ class Block:
     def placed(
         self, there: Sequence[tuple[Slot, Slot | None, Any, str]], names: dict[Slot, str],
     ) -> tuple[ArrayView, ...]:
-        """Print places in the workspace, each from its start or from another one's; what repeats in them has a name."""
+        """Print places in the workspace, each from its start or from another one's."""
         counted = {base for _, base, *_ in there}
-        often = Counter([part for _, _, further, _ in there for part in divisions(further)])
-        named: dict[Any, Any] = {}
-        called: dict[Any, str] = {}
         views = []
-
-        def name(e: Any) -> str:
-            return called.get(e) or self.name(e)
-
         for slot, base, further, own in there:
-            sizes = []
-            for part in divisions(further):
-                if often[part] > 1 and part not in named:
-                    text, stand_in = index(part.xreplace(named), name), dummy(part)
-                    named[part], called[stand_in] = stand_in, self.scope.numbered("size")
-                    sizes.append(LetView("const int64_t", called[stand_in], text))
-            text = index(symbolic(further).xreplace(named) if named and type(further) is not int else further, name)
+            text = index(further, self.name)
             parts = ["" if base is None else f"{names[base]}_at", text, own]
             place = " + ".join([part for part in parts if part not in {"", "0"}])
             at = f"{names[slot]}_at" if slot in counted else ""
-            views.append(replace(self.slot(slot, names[slot], place), at=at, sizes=tuple(sizes)))
+            views.append(replace(self.slot(slot, names[slot], place), at=at))
         return tuple(views)
 
     def slot(self, slot: Slot, name: str, place: str) -> ArrayView:
@@ -905,8 +950,8 @@ class Block:
 
         Its pointer is `restrict` where this function alone uses it, not where a part that it calls does so too.
         """
-        elements: Any = slot.size // slot.dtype.itemsize
-        extent = index(1 if elements == 0 else elements, self.name)  # C has no empty arrays
+        elements: Any = slot.size // slot.dtype.itemsize if slot.place is Place.STACK else ""
+        extent = str(1 if elements == 0 else elements)  # C has no empty arrays
         restrict = "" if self.has_parts else self.target.restrict
         aligned = "" if self.target.plain or place else f" __attribute__((aligned({LINE})))"
         return ArrayView(stored(slot.dtype), name, extent, place, restrict=restrict, aligned=aligned)
@@ -962,19 +1007,34 @@ def fails(views: tuple[Any, ...]) -> bool:
     return False
 
 
-def words(view: Any) -> Counter[str]:
-    """Count the words a view prints, comments left out, and the parameters its template names."""
-    texts: list[str] = []
+def texts(view: Any) -> list[str]:
+    """List what a view prints, as often as it does, comments left out, and the parameter that its template names."""
+    found: list[str] = []
     stack = [view]
     while stack:
         item = stack.pop()
         if type(item) is str:
-            texts.append(item)
+            found.append(item)
         elif type(item) is tuple:
             stack.extend(item)
         elif isinstance(item, View) and type(item) is not NoteView:
-            inside = vars(item)
-            if inside.get("workspace"):
-                texts.append("workspace")
-            stack.extend(inside.values())
-    return Counter(re.findall(r"[A-Za-z_]\w*", " ".join(texts)))
+            if getattr(item, "workspace", ()):
+                found.append("workspace")
+            stack.extend([*vars(item).values(), *item.again])
+    return found
+
+
+def words(view: Any) -> Counter[str]:
+    """Count the words that a view prints."""
+    return Counter(re.findall(r"[A-Za-z_]\w*", " ".join(texts(view))))
+
+
+def rewritten(view: Any, change: Callable[[str], str]) -> Any:
+    """Change what a view prints, comments left out."""
+    if type(view) is str:
+        return change(view)
+    if type(view) is tuple:
+        return tuple([rewritten(item, change) for item in view])
+    if not isinstance(view, View) or type(view) is NoteView:
+        return view
+    return replace(view, **{name: rewritten(value, change) for name, value in vars(view).items()})  # type: ignore[type-var]

@@ -8,6 +8,7 @@ order of floating-point operations: ``a + (b + c)`` is not ``a + b + c``.
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from enum import IntEnum
 from functools import cache, lru_cache, reduce
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     Names = Callable[[Any], str]
+    Sized = Callable[[Any, "Printed"], "Printed"]
 
 INT32 = 1 << 31
 
@@ -214,20 +216,16 @@ def index(expression: Any, name: Names, allowed: Levels = ANY) -> str:
     return name(expression) if type(expression) is Axis else printed(expression, name).within(allowed)
 
 
-def divisions(e: Any) -> list[Any]:
-    """List the divisions in a size, those inside of others first."""
-    if type(e) is int or isinstance(e, Index):
-        return []
-    from sympy import floor
+@dataclass(frozen=True)
+class Naming:
+    """Names of what indices and extents are made of, `part`, and what stands for a printed size, `sized`."""
 
-    return sorted(e.atoms(floor), key=lambda one: (one.count_ops(), str(one)))
+    part: Names
+    sized: Sized
 
-
-def dummy(e: Any) -> Any:
-    """Return what stands for a size that has a name."""
-    from sympy import Dummy
-
-    return Dummy(integer=e.is_integer)
+    def __call__(self, part: Any) -> str:
+        """Name an axis, a lookup or an extent."""
+        return self.part(part)
 
 
 def printed(e: Any, name: Names) -> Printed:
@@ -241,7 +239,8 @@ def printed(e: Any, name: Names) -> Printed:
         return Printed(name(e))
     if e.is_Integer:
         return printed(int(e), name)
-    return _PRINTERS[type(e).__name__](e, name)
+    made = _PRINTERS[type(e).__name__](e, name)
+    return name.sized(e, made) if isinstance(name, Naming) else made
 
 
 @lru_cache(4096)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 
 class View:
@@ -14,6 +14,11 @@ class View:
     def __init_subclass__(cls) -> None:
         """Name the kind."""
         cls.kind = cls.__name__.removesuffix("View").lower()
+
+    @property
+    def again(self) -> tuple[Any, ...]:
+        """What of it is printed twice."""
+        return ()
 
 
 @dataclass(frozen=True)
@@ -37,6 +42,11 @@ class LoopView(View):
     jam: int = 0
     first: str = ""
     down: bool = False
+
+    @property
+    def again(self) -> tuple[Any, ...]:
+        """All of what is jammed."""
+        return (self.extent, self.body) if self.jam else ()
 
 
 @dataclass(frozen=True)
@@ -78,6 +88,11 @@ class TilesView(View):
     thread: str
     team: str
     body: tuple[ItemView, ...]
+
+    @property
+    def again(self) -> tuple[Any, ...]:
+        """Where threads' runs begin and end."""
+        return (self.tiles, self.extent) if self.thread else ()
 
 
 @dataclass(frozen=True)
@@ -165,9 +180,8 @@ class NoteView(View):
 class ArrayView(View):
     """An array of its own: on the stack (with an extent), in the workspace (with an offset), or constant data.
 
-    The offset has a name if others are counted from it (`at`); what it is made of may have names, too (`sizes`). On the
-    stack it is `aligned`: gcc 12 places some arrays at 16 bytes whose elements it stores as if they began at 32, and a
-    call crashes.
+    The offset has a name if others are counted from it (`at`). On the stack it is `aligned`: gcc 12 places some arrays
+    at 16 bytes whose elements it stores as if they began at 32, and a call crashes.
     """
 
     ctype: str
@@ -177,7 +191,6 @@ class ArrayView(View):
     values: str = ""
     restrict: str = ""
     at: str = ""
-    sizes: tuple[LetView, ...] = ()
     aligned: str = ""
 
 

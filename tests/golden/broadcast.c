@@ -60,10 +60,11 @@ APART void sg_broadcast_part1(
     double *restrict result_bar_copies,
     double *restrict result_copies)
 {
+    const int64_t size1 = (n + 63) / 64;
     double *const restrict b_bar_share = t == 0 ? b_bar : result_bar_copies + (t - 1)*(m + 8);
     double result_own = 0.0;
-    const int64_t i_n_first = (n + 63) / 64 * t / (copies1 + 1) * 64;
-    const int64_t i_n_last = (n + 63) / 64 * (t + 1) / (copies1 + 1) * 64;
+    const int64_t i_n_first = size1 * t / (copies1 + 1) * 64;
+    const int64_t i_n_last = size1 * (t + 1) / (copies1 + 1) * 64;
     for (int64_t i_n0 = i_n_first; i_n0 < i_n_last; i_n0 += 64) {
         const int64_t i_n1 = n - i_n0 > 64 ? i_n0 + 64 : n;
         if (sg_stopped(stop)) goto stopped1;

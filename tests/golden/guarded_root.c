@@ -50,9 +50,10 @@ APART void sg_guarded_root_part1(
     const volatile int32_t *stop,
     double *restrict result_copies)
 {
+    const int64_t size1 = (n + 1023) / 1024;
     double result_own = 0.0;
-    const int64_t i_n_first = (n + 1023) / 1024 * t / threads * 1024;
-    const int64_t i_n_last = (n + 1023) / 1024 * (t + 1) / threads * 1024;
+    const int64_t i_n_first = size1 * t / threads * 1024;
+    const int64_t i_n_last = size1 * (t + 1) / threads * 1024;
     for (int64_t i_n0 = i_n_first; i_n0 < i_n_last; i_n0 += 1024) {
         const int64_t i_n1 = n - i_n0 > 1024 ? i_n0 + 1024 : n;
         if (sg_stopped(stop)) goto stopped1;

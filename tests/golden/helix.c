@@ -48,8 +48,9 @@ APART void sg_helix_part1(
     const int32_t threads,
     const volatile int32_t *stop)
 {
-    const int64_t j_n_first = (n + 1023) / 1024 * i / threads * 1024;
-    const int64_t j_n_last = (n + 1023) / 1024 * (i + 1) / threads * 1024;
+    const int64_t size1 = (n + 1023) / 1024;
+    const int64_t j_n_first = size1 * i / threads * 1024;
+    const int64_t j_n_last = size1 * (i + 1) / threads * 1024;
     for (int64_t j_n0 = j_n_first; j_n0 < j_n_last; j_n0 += 1024) {
         const int64_t j_n1 = n - j_n0 > 1024 ? j_n0 + 1024 : n;
         if (sg_stopped(stop)) goto stopped1;

@@ -77,13 +77,14 @@ APART void sg_logistic_regression_part1(
     double *restrict b_bar_copies,
     const double result_bar_1)
 {
+    const int64_t size1 = (n + 63) / 64;
     double z_1[64] __attribute__((aligned(64)));
     double z_bar[64] __attribute__((aligned(64)));
     double *const restrict w_bar_share = t == 0 ? w_bar : z_bar_copies + (t - 1)*(d + 8);
     double result_own = 0.0;
     double b_bar_own = 0.0;
-    const int64_t i_n_first = (n + 63) / 64 * t / (copies1 + 1) * 64;
-    const int64_t i_n_last = (n + 63) / 64 * (t + 1) / (copies1 + 1) * 64;
+    const int64_t i_n_first = size1 * t / (copies1 + 1) * 64;
+    const int64_t i_n_last = size1 * (t + 1) / (copies1 + 1) * 64;
     for (int64_t i_n0 = i_n_first; i_n0 < i_n_last; i_n0 += 64) {
         const int64_t i_n1 = n - i_n0 > 64 ? i_n0 + 64 : n;
         if (sg_stopped(stop)) goto stopped1;
@@ -151,9 +152,10 @@ APART void sg_logistic_regression_part2(
     const volatile int32_t *stop,
     double *restrict result_copies)
 {
+    const int64_t size1 = (d + 1023) / 1024;
     double result_own_1 = 0.0;
-    const int64_t i_d_first = (d + 1023) / 1024 * t / threads * 1024;
-    const int64_t i_d_last = (d + 1023) / 1024 * (t + 1) / threads * 1024;
+    const int64_t i_d_first = size1 * t / threads * 1024;
+    const int64_t i_d_last = size1 * (t + 1) / threads * 1024;
     for (int64_t i_d0 = i_d_first; i_d0 < i_d_last; i_d0 += 1024) {
         const int64_t i_d1 = d - i_d0 > 1024 ? i_d0 + 1024 : d;
         if (sg_stopped(stop)) goto stopped2;

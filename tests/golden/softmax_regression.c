@@ -182,6 +182,7 @@ int32_t sg_softmax_regression(
     char *restrict workspace,
     const volatile int32_t *stop)
 {
+    const int64_t size1 = (n + 63) / 64;
     const int32_t sg_is_awake = sg_awake();
     double *const restrict W_bar_copies = (double *)(void *)workspace;
     double result_copies[256] __attribute__((aligned(64)));
@@ -219,8 +220,8 @@ int32_t sg_softmax_regression(
                 W_bar_own[i*10 + j] = 0.0;
             }
         }
-        const int64_t i_n_first = (n + 63) / 64 * t / threads * 64;
-        const int64_t i_n_last = (n + 63) / 64 * (t + 1) / threads * 64;
+        const int64_t i_n_first = size1 * t / threads * 64;
+        const int64_t i_n_last = size1 * (t + 1) / threads * 64;
         for (int64_t i_n0 = i_n_first; i_n0 < i_n_last; i_n0 += 64) {
             const int64_t i_n1 = n - i_n0 > 64 ? i_n0 + 64 : n;
             if (sg_stopped(stop)) goto stopped1;

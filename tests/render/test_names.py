@@ -178,3 +178,55 @@ def test_the_key_of_the_cache_covers_what_names_are_made_of() -> None:
         if node.line is not None and node.line.suffix:
             node.line = tuple.__new__(type(node.line).__mro__[1], node.line)  # the same line, no derivative's
     assert program_key(gradient.program, toolchain, sg.Options()) != keys[1]
+
+
+OPEN: dict[str, tuple[Any, tuple[str, str]]] = {
+    "slices": (lambda X, u: np.sum(sg.vmap(lambda x: np.sum(np.exp((u[1:] - u[:-1]) * x) * np.sin(u[1:])))(X)),
+               ("f64[n]", "f64[m]")),
+    "steps": (lambda A, u: np.sum(np.cumsum(A[::2, 1:], axis=1) ** 2) + np.sum(u[2:-3] * u[5:]),
+              ("f64[n,m]", "f64[k]")),
+    "sorted": (lambda A, u: np.sum(np.convolve(u, A[0]) ** 2) + np.sum(np.sort(A, 1)[:, :-1]), ("f64[n,m]", "f64[k]")),
+    "flat": (lambda A, u: np.sum(np.sin(A.reshape(-1))[:-1] * np.cos(A.reshape(-1))[1:]) * np.max(u),
+             ("f64[n,m]", "f64[k]")),
+    "ends": (lambda A, u: np.sum(u[-3:] ** 2) + np.sum(np.roll(A, 1, 0) * A) + np.sum(np.outer(u, u)[1:, 1:] ** 2),
+             ("f64[n,m]", "f64[k]")),
+}
+"""Functions whose extents are unknown and whose loops go over parts of them."""
+
+SIZES = re.compile(
+    r"sg_(?:larger|smaller)\([mnk\d *+-]+\)|\([mnk\d *+-]+\) [/%] \d+|\((?:\w+\*)?[mnk](?: [+-] (?:\w+\*)?\w+){2,}\)")
+"""Sizes beyond an extent and a number."""
+
+
+@pytest.mark.parametrize("name", OPEN)
+def test_sizes_stand_once_in_a_function(name: str) -> None:
+    function, specs = OPEN[name]
+    lowered = sg.value_and_grad(function, argnums=(0, 1)).lower(*map(sg.spec, specs))
+    text = without_comments(lowered.as_text("c"))
+    bodies = [body.partition("\n}\n")[0] for body in re.split(r"\)\n\{\n", text)[1:]]
+    assert "$" not in text
+    assert sum(len(SIZES.findall(body)) for body in bodies) >= 5
+    for body in bodies:
+        found = SIZES.findall(body)
+        assert len(found) == len(set(found)), sorted(found)
+        named = re.findall(r"const int64_t (size\d+) = .*;", body)
+        assert named == [f"size{k}" for k in range(1, len(named) + 1)]
+        assert all(len(re.findall(rf"\b{size}\b", body)) > 2 for size in named), "its name is used twice"
+    for compiler in COMPILERS:
+        ran = subprocess.run([compiler, "-std=c11", *STRICT, "-x", "c", "-"], input=lowered.as_text("c"),
+                             capture_output=True, text=True, check=False)
+        assert ran.returncode == 0, ran.stderr[:3000]
+    if name == "slices":
+        compiled = lowered.compile()
+        for n, m in ((1, 1), (3, 2), (5, 2100)):
+            X, u = np.linspace(-1, 1, n), np.sin(np.arange(m))
+            value, (of_x, of_u) = compiled(X, u)
+            d = np.diff(u)
+            each = np.exp(d * X[:, None]) * np.sin(u[1:])
+            slopes = np.sum(X[:, None] * each, axis=0)
+            np.testing.assert_allclose(value, np.sum(each), rtol=1e-11)
+            np.testing.assert_allclose(of_x, np.sum(d * each, axis=1), rtol=1e-9, atol=1e-11)
+            wanted = np.zeros(m)
+            wanted[1:] += slopes + np.sum(np.exp(d * X[:, None]) * np.cos(u[1:]), axis=0)
+            wanted[:-1] -= slopes
+            np.testing.assert_allclose(of_u, wanted, rtol=1e-9, atol=1e-11)
