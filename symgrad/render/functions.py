@@ -392,7 +392,9 @@ class Block:
                     if array in mine and array not in self.names:
                         made.append(LetView(ctype(array.dtype), self.fresh(array)))
             if isinstance(item, Loop):
-                made += self.polled(item, "")
+                ended = next((view for view in reversed(made) if not isinstance(view, NoteView)), None)
+                if not (isinstance(ended, ThreadsView) and ended.stops):  # it has just looked
+                    made += self.polled(item, "")
                 if item.product is not None:
                     self.note(item.nest.statement.line, made)
                 nans = self.nans_apart(item, made)

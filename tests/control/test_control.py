@@ -189,6 +189,20 @@ def test_a_branch_that_is_not_taken_does_not_run():
     assert f(2 * np.eye(2), np.array([3.0, 4.0])).tolist() == [1.5, 2.0]
 
 
+def test_a_cotangent_that_is_a_number_stands_in_the_derivative_of_a_branch():
+    """Also of open extents, and where nothing else is read: of 3*x."""
+    def forces(x):
+        curve, line = sg.cond(x[0] > 0, lambda x: (np.sum(np.sin(x)), 3 * x), lambda x: (np.sum(x * x), -x), x)
+        return curve + np.sum(line)
+
+    gradient = sg.grad(forces)
+    text = gradient.lower(sg.spec("f64[n]")).as_text("optimized")
+    assert "lambda_back" in text
+    assert "_bar" not in text
+    for x in (np.array([0.5, -2.0]), np.array([-0.5, 3.0, 1.0])):
+        np.testing.assert_allclose(gradient(x), np.cos(x) + 3 if x[0] > 0 else 2 * x - 1, rtol=1e-12)
+
+
 def test_the_side_that_is_not_chosen_makes_no_nan():
     root = sg.vmap(sg.grad(lambda x: sg.cond(x > 0, np.sqrt, lambda x: 0.0 * x, x)))
     assert root(np.array([4.0, 0.0, -1.0])).tolist() == [0.25, 0.0, 0.0]

@@ -6,6 +6,7 @@ import keyword
 import re
 import shutil
 import subprocess
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -198,10 +199,22 @@ SIZES = re.compile(
 """Sizes beyond an extent and a number."""
 
 
+@cache
+def of_open(name: str) -> Any:
+    function, specs = OPEN[name]
+    return sg.value_and_grad(function, argnums=(0, 1)).lower(*map(sg.spec, specs))
+
+
+def test_nobody_asks_twice_in_a_row_whether_to_stop() -> None:
+    texts = [without_comments(of_open(name).as_text("c")) for name in OPEN]
+    assert any("sg_work_ends();\n    if (sg_stopped(stop)) return -1;" in text for text in texts), "it is asked"
+    for text in texts:
+        assert not re.search(r"if \(sg_stopped\(stop\)\) return -1;\s+if \(sg_stopped", text)
+
+
 @pytest.mark.parametrize("name", OPEN)
 def test_sizes_stand_once_in_a_function(name: str) -> None:
-    function, specs = OPEN[name]
-    lowered = sg.value_and_grad(function, argnums=(0, 1)).lower(*map(sg.spec, specs))
+    lowered = of_open(name)
     text = without_comments(lowered.as_text("c"))
     bodies = [body.partition("\n}\n")[0] for body in re.split(r"\)\n\{\n", text)[1:]]
     assert "$" not in text

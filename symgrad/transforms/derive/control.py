@@ -27,7 +27,7 @@ from symgrad.ops.control.while_ import while_
 from symgrad.trace.constants import constant
 from symgrad.trace.state import Trace, current, passing
 from symgrad.trace.tracer import Tracer
-from symgrad.transforms.build import input_like, literal, make, shaped, written
+from symgrad.transforms.build import input_like, literal, make, scalar, shaped, written
 from symgrad.transforms.derive.batch import batch
 from symgrad.transforms.derive.poles import is_zero_constant, zeros_among
 from symgrad.transforms.derive.residuals import residuals
@@ -582,6 +582,8 @@ def _backwards(
 ) -> tuple[list[Program], list[Node], list[int]]:
     """Derive programs that are computed again: from their arguments, and the cotangents of results that have some.
 
+    A cotangent that is the same number in all calls stands in the programs, which are simpler for it.
+
     Returns:
         Programs of the cotangents of some arguments; what they are given; and which arguments those are.
     """
@@ -593,10 +595,14 @@ def _backwards(
     with graph.apart():
         for body in bodies:
             inner = nested(graph, body)
-            bars = [input_like(graph, f"y{k}_bar", inner.outputs[k]) for k in of]
+            bars = [
+                gs[k].node if scalar(gs[k].node) is not None else input_like(graph, f"y{k}_bar", inner.outputs[k])
+                for k in of
+            ]
             seeds = _seeded(trace, [inner.outputs[k] for k in of], bars)
             swept = sweep(trace, inner, seeds, [inner.inputs[k] for k in wrt], guarded=guarded)
-            derived.append(((*inner.inputs, *bars), dict(zip(wrt, swept, strict=True))))
+            inputs = (*inner.inputs, *[bar for bar in bars if bar.is_input])
+            derived.append((inputs, dict(zip(wrt, swept, strict=True))))
         graph.again = max(deepest, graph.again + 1)
         arrived = [k for k in wrt if not all(is_zero_constant(found[k]) for _, found in derived)]
         read: set[int] = set()
@@ -609,7 +615,7 @@ def _backwards(
             closed([inputs[k] for k in kept], [found[k] for k in arrived], f"{body.name}_back")
             for body, (inputs, found) in zip(bodies, derived, strict=True)
         ]
-    given = [*[x.node for x in xs], *[gs[k].node for k in of]]
+    given = [*[x.node for x in xs], *[gs[k].node for k in of if scalar(gs[k].node) is None]]
     return back, [given[k] for k in kept], arrived
 
 
