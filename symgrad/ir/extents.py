@@ -11,7 +11,7 @@ from functools import lru_cache
 from math import ceil, floor, prod
 from typing import TYPE_CHECKING, Any
 
-from symgrad.ir.notation import Index, apart
+from symgrad.ir.notation import Index, start_and_terms
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -133,7 +133,7 @@ def at(e: Any, numbers: Mapping[Any, int]) -> Any:
     if type(e) is int:
         return e
     if isinstance(e, Index):
-        start, terms = apart(e)
+        start, terms = start_and_terms(e)
         return start + sum([step * numbers[part.symbol] for part, step in terms.items()])
     if e.is_Symbol:
         return numbers[e]

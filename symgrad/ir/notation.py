@@ -75,7 +75,7 @@ class Index:
 
     def __add__(self, other: Any) -> Any:
         """Add to an index."""
-        one, more = apart(self), apart(other)
+        one, more = start_and_terms(self), start_and_terms(other)
         if more is None:
             return symbolic(self) + other
         start, terms = one[0] + more[0], {**one[1]}
@@ -95,7 +95,7 @@ class Index:
         """Scale an index."""
         if type(other) is not int:
             return symbolic(self) * symbolic(other)
-        start, terms = apart(self)
+        start, terms = start_and_terms(self)
         return reckoned(start * other, {part: step * other for part, step in terms.items()})
 
     __radd__, __rmul__ = __add__, __mul__
@@ -107,7 +107,7 @@ class Index:
 
     def __floordiv__(self, other: int) -> Any:
         """Divide a size; SymPy rounds down."""
-        start, terms = apart(self)
+        start, terms = start_and_terms(self)
         if all(number % other == 0 for number in (start, *terms.values())):
             return reckoned(start // other, {part: step // other for part, step in terms.items()})
         return symbolic(self) // other
@@ -115,7 +115,7 @@ class Index:
     @property
     def is_nonnegative(self) -> bool:
         """Whether it is never below zero, for sure."""
-        start, terms = apart(self)
+        start, terms = start_and_terms(self)
         return bool(min(start, *terms.values()) >= 0)
 
     @property
@@ -213,7 +213,7 @@ class Reckoned(Index):
         return text[3:] if text[1] == "+" else f"-{text[3:]}"
 
 
-def apart(index: Any) -> Any:
+def start_and_terms(index: Any) -> Any:
     """Take an index apart into a number and steps; None where there is something else in it."""
     if type(index) is int:
         return index, {}

@@ -79,7 +79,7 @@ def hull(entries: Sequence[tuple[int, ...]]) -> tuple[int, int, int]:
     return first, max(high for _, high in bounds) + 1 - first, 1
 
 
-def apart(a: Region, b: Region) -> bool:
+def disjoint(a: Region, b: Region) -> bool:
     """Whether two known regions share no element for sure: on some axis their bounds or their residues differ."""
     for first, second in zip(a, b, strict=True):
         (low, high, step), (below, above, other) = _bounds(first), _bounds(second)

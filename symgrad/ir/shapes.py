@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from symgrad.errors import ShapeError
 from symgrad.ir.extents import canonical
-from symgrad.ir.notation import Index, apart
+from symgrad.ir.notation import Index, start_and_terms
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -107,6 +107,6 @@ def upper(dim: Dim, unknown: int = 1 << 20) -> int:
     if isinstance(dim, int):
         return dim
     if isinstance(dim, Index):
-        start, terms = apart(dim)
+        start, terms = start_and_terms(dim)
         return max(0, int(start + unknown * sum(terms.values())))
     return max(0, int(dim.subs(dict.fromkeys(dim.free_symbols, unknown))))

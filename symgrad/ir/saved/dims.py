@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from symgrad.errors import SerializationError
 from symgrad.ir.extents import EVALUATE, fraction
-from symgrad.ir.notation import Index, apart
+from symgrad.ir.notation import Index, start_and_terms
 from symgrad.ir.shapes import simplified, symbol
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def dim_to_json(dim: Any) -> Any:
     if isinstance(dim, int):
         return dim
     if isinstance(dim, Index):
-        start, terms = apart(dim)
+        start, terms = start_and_terms(dim)
         named = [{"symbol": part.name} if step == 1 else {"product": [step, {"symbol": part.name}]}
                  for part, step in terms.items()]
         return named[0] if start == 0 and len(named) == 1 else {"sum": [*[start] * (start != 0), *named]}

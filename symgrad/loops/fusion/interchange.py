@@ -34,7 +34,7 @@ def _within(loop: Item) -> Item:
         for nest in nests
     ):
         return loop
-    if not _apart(nests):
+    if not _by_rows(nests):
         return loop
     members = frozenset([axis for nest in nests if isinstance(nest, Loop) for axis in nest.members])
     rows = min(TILE_BLOCKS, max(SHARED_ROWS, -(-extent // 2 // TILE_LEAST) * TILE_LEAST))
@@ -43,7 +43,7 @@ def _within(loop: Item) -> Item:
     return Loop(tile.start, members, (inside,), tile=tile)
 
 
-def _apart(nests: Items) -> bool:
+def _by_rows(nests: Items) -> bool:
     """Whether what is written is written and read in rows of one dimension alone, each by its own iteration."""
     places: dict[Array, int] = {}
     touches: list[tuple[Access, frozenset[Axis]]] = []

@@ -134,7 +134,7 @@ def _fit(one: PerfectNest, other: PerfectNest) -> bool:
     places = {(axis, k) for nest in (one, other) for k, loop in enumerate(nest.loops) for axis in loop.members}
     number = dict(places)
     return len(number) == len(places) and all(  # a class that is outer here and inner there is not one loop
-        not (writes or also) or together(a, b, number, len(one.loops)) or _apart(a, b)
+        not (writes or also) or together(a, b, number, len(one.loops)) or _disjoint(a, b)
         for array in one.touches.keys() & other.touches.keys()
         for a, writes in one.touches[array] for b, also in other.touches[array]
     )
@@ -148,7 +148,7 @@ def together(a: Access, b: Access, number: dict[Axis, int], loops: int) -> bool:
     return len({number[i] for i, j in pairs if i in number and j in number and number[i] == number[j]}) == loops
 
 
-def _apart(a: Access, b: Access) -> bool:
+def _disjoint(a: Access, b: Access) -> bool:
     """Whether two accesses touch no common element, by the ends of an index."""
     for i, j in zip(a.indices, b.indices, strict=True) if a.flat is b.flat else ():
         one, other = _ends(i), _ends(j)

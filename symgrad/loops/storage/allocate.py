@@ -12,7 +12,7 @@ from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from symgrad.ir import shapes
-from symgrad.ir.notation import How, Index, Statement, apart, parts, reckoned, symbolic
+from symgrad.ir.notation import How, Index, Statement, parts, reckoned, start_and_terms, symbolic
 from symgrad.loops.machine import LINE, SLOTS_TRIED, STACK, STACK_TOTAL, WORD
 from symgrad.loops.program import COUNT, Cond, Kind, Loop, Outlined, Place, Slot, Walk, common, touched, walk
 
@@ -110,7 +110,7 @@ def bytes_of(shape: Shape, dtype: np.dtype[Any]) -> Dim:
 def rounded_up(size: Any, unit: int) -> Any:
     """Round up to a multiple."""
     if isinstance(size, Index):  # for each thread
-        start, terms = apart(size)
+        start, terms = start_and_terms(size)
         return reckoned(rounded_up(start, unit), {part: rounded_up(step, unit) for part, step in terms.items()})
     if type(size) is not int and size.as_coeff_Mul()[0] % unit == 0:
         return size

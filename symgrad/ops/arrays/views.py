@@ -248,7 +248,7 @@ def _place_body(node: Node) -> Body:
     """Where no two regions share an element, for sure, each is written; elsewhere they are added."""
     indices = node.params[0]
     few = len(indices) <= FEW and all(map(regions.is_known, indices))
-    apart = len(indices) == 1 or (few and all(regions.apart(a, b) for a, b in combinations(indices, 2)))
+    apart = len(indices) == 1 or (few and all(regions.disjoint(a, b) for a, b in combinations(indices, 2)))
     parts = [(k, lambda *i, index=index: source_index(index, i)) for k, index in enumerate(indices)]
     return put_body(node, None, How.SET if apart else adding(node.dtype), *parts)
 

@@ -66,14 +66,14 @@ class _Pieces:
 
     def meeting(self, region: Region, length: int) -> list[Region]:
         """List the pieces that may share elements with a region; of single elements one is enough to know."""
-        found = [wide for wide in self.wide if self.written[wide][0][0] < length and not regions.apart(wide, region)]
+        found = [wide for wide in self.wide if self.written[wide][0][0] < length and not regions.disjoint(wide, region)]
         if regions.is_point(region):
             return found
         if regions.count(region) <= PIECES:
             places = (place for place, _ in regions.points(region))
             return found + [p for p in places if p in self.written and self.written[p][0][0] < length][:1]
         others = (p for p in self.written if p not in self.wide and self.written[p][0][0] < length)
-        return found + [p for p in others if not regions.apart(p, region)][:1]
+        return found + [p for p in others if not regions.disjoint(p, region)][:1]
 
     def add(self, region: Region, value: Node) -> None:
         """Write a piece."""

@@ -139,7 +139,7 @@ def _behind_set_slice(graph: Graph, node: Node, x: Node, index: Any) -> Node | N
         written = x.params[0]
         if written == index:
             return x.inputs[1]
-        if not _apart(written, index):
+        if not _disjoint(written, index):
             break
         x = x.inputs[0]
     return make(graph, node.op, x, index=index) if x is not node.inputs[0] else None
@@ -157,7 +157,7 @@ def _behind_place(graph: Graph, node: Node, x: Node, index: Any) -> Node | None:
         if inner is not None:
             pieces.append(piece)
             indices.append(inner)
-        elif not regions.apart(placed, index):
+        elif not regions.disjoint(placed, index):
             return None
     if not pieces:
         return shaped(graph, literal(graph, 0, node.dtype), node.shape)
@@ -173,7 +173,7 @@ def nested(run: Run, node: Node) -> Node | None:
         return None
 
     def meet(own: Any) -> bool:
-        return not all(regions.apart(a, b) for a, b in combinations(own, 2))
+        return not all(regions.disjoint(a, b) for a, b in combinations(own, 2))
 
     added = meet(regions_of)
     for piece, region in zip(node.inputs, regions_of, strict=True):
@@ -206,7 +206,7 @@ def put_back(_run: Run, node: Node) -> Node | None:
         return None
     if sum(map(regions.count, put)) != shapes.size(x.shape):
         return None
-    return x if all(regions.apart(one, other) for one, other in combinations(put, 2)) else None
+    return x if all(regions.disjoint(one, other) for one, other in combinations(put, 2)) else None
 
 
 def _as_ranges(region: Any) -> list[Any]:
@@ -214,7 +214,7 @@ def _as_ranges(region: Any) -> list[Any]:
     return [entry if len(entry) == 3 else (entry[0], 1, 1) for entry in region]
 
 
-def _apart(first: Any, second: Any) -> bool:
+def _disjoint(first: Any, second: Any) -> bool:
     """Whether two places surely share no element: on some axis, two different single positions."""
     return any(
         not _is_range(a) and not _is_range(b) and type(a[0]) is type(b[0]) is int and a[0] != b[0]
