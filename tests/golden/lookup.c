@@ -52,9 +52,10 @@ int32_t sg_lookup(
     }
     for (int64_t i = 0; i < 20; ++i) {
         double result_acc = result_2[i];
+        const int64_t result_row = result_1[i];
         #pragma omp simd reduction(+:result_acc)
         for (int64_t j = 0; j < 8; ++j) {
-            result_acc += table[result_1[i]*8 + j] * w[j];
+            result_acc += table[result_row*8 + j] * w[j];
         }
         result_2[i] = result_acc;
         result += tanh(result_2[i]);

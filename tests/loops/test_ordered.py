@@ -1,8 +1,11 @@
-"""Loops around loops whose rows meet: gcc 12 must not vectorize them (`symgrad/loops/nest/ordered.py` says why)."""
+"""What gcc 12 must be kept from: vectorizing loops around others whose rows meet, gathering what lies in a row."""
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
+import pytest
 
 import symgrad as sg
 
@@ -32,3 +35,20 @@ def test_rows_that_do_not():
     smooth = sg.jit(lambda A: A[1:] + A[:-1])
     smooth(np.ones((6, 4)))
     assert "IN_ORDER" not in smooth.c_source
+
+
+def test_a_row_is_looked_up_before_its_elements() -> None:
+    """In sums over a row gcc gathers elements one by one where the row's number is read inside."""
+
+    def loss(table, w, words):
+        return np.sum(np.sin((table[words[:, 0]] + table[words[:, 1]]) @ w))
+
+    f = sg.value_and_grad(loss, argnums=(0, 1), options=sg.Options(threads=1))
+    rng = np.random.default_rng(0)
+    args = rng.normal(size=(50, 16)), rng.normal(size=16), rng.integers(-50, 50, size=(90, 2))
+    loops = f.lower(*args).as_text("loops")
+    summed = re.findall(r"in lanes.*# \+:acc.*\n((?: {16,}.*\n)+)", loops)
+    assert [len(re.findall(r"table\[at\((\w+), 50\), \w+\]", body)) for body in summed] == [2]
+    np.testing.assert_allclose(f(*args)[0], loss(*args), rtol=1e-13)
+    with pytest.raises(IndexError):
+        f(*args[:2], args[2] * 2)

@@ -14,9 +14,11 @@ from symgrad.ir.notation import (
     Apply,
     Axis,
     How,
+    Lookup,
     Number,
     Statement,
     as_index,
+    everywhere,
     linear,
     parts,
     substitute,
@@ -122,6 +124,9 @@ def vectorize(program: LoopProgram) -> LoopProgram:
         sums = lanes(counted, program.storage, named)
         if sums is None:
             return loop
+        if sums:
+            looked, counted = _looked_up_before(counted)
+            before += looked
         new.extend([s.target.array for s in before])
         return (*before, counted.with_(walk=Walk.LANES, sums=sums), *after)
 
@@ -151,6 +156,30 @@ def numbers_of_truths(loop: Loop, storage: Storages) -> tuple[list[Statement], L
         rest = tuple([axis for axis in s.axes if axis not in loop.members])
         after.append(Statement(s.target, s.how, Apply(not_equal, (register, zero), array.dtype, kind), rest, s.line))
     return before, loop.with_(body=tuple(body)) if before else loop, after
+
+
+def _looked_up_before(loop: Loop) -> tuple[list[Statement], Loop]:
+    """Read the integers that no lane has for itself before the loop, ``table[row[i], j]`` for each j: its row.
+
+    gcc 12 gathers the elements of a sum one by one where such an integer is read inside, though they lie in a row.
+    """
+    body: list[Statement] = [*loop.body]  # type: ignore[list-item]  # statements, all of them
+    written = {s.target.array for s in body}
+    rows: dict[tuple[Any, ...], Access] = {}
+    before: list[Statement] = []
+    for s in body:
+        looked = [p.access for a in s.touched for p in a.parts if isinstance(p, Lookup)]
+        for access in looked if not s.ranges else ():
+            array, place = access.array, (access.array, access.indices)
+            certain = all(
+                type(i) is Axis or type(i) is type(d) is int for i, d in zip(access.indices, array.shape, strict=True)
+            )
+            if place in rows or array in written or not certain or access.along(loop.members) or not access.indices:
+                continue
+            rows[place] = Access(temporary("row", (), array).with_(line=s.line), ())
+            before.append(Statement(rows[place], How.SET, access, (), s.line))
+    change = everywhere(lambda a: rows.get((a.array, a.indices), a))
+    return before, loop.with_(body=tuple([s.mapped(*change) for s in body])) if before else loop
 
 
 def lanes(loop: Loop, storage: Storages, named: dict[Axis, Axis]) -> tuple[tuple[str, Array], ...] | None:

@@ -21,7 +21,7 @@ from symgrad.transforms.build import array, literal, make, taken, truth_table
 from symgrad.transforms.rewrite.contractions import convolved, multiplied, slid, turned
 from symgrad.transforms.rewrite.engine import NUMBER, PARAM, By, Run, Table, by, computed, family, rule, viewed
 from symgrad.transforms.rewrite.places import by_places, not_zero, on_diagonal, placed
-from symgrad.transforms.rewrite.views import broadcast_behind, nested, ordered, put_back, sliced
+from symgrad.transforms.rewrite.views import broadcast_behind, nested, ordered, put_back, rejoined, sliced
 from symgrad.transforms.tuned import FACTORS_DEEP
 
 if TYPE_CHECKING:
@@ -229,6 +229,7 @@ CHEAPER = Table(
     by(sliced, ops.slice, once=True),
     by(nested, ops.place),
     by(put_back, ops.place),
+    by(rejoined, ops.concatenate),
 
     # conditions on places
     by(placed, ops.place, ops.scatter_add),

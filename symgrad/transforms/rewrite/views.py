@@ -10,7 +10,17 @@ import numpy as np
 from symgrad.ir import regions, shapes
 from symgrad.ir.op import Elementwise
 from symgrad.ops.arrays.joining import concatenate
-from symgrad.ops.arrays.views import FEW, broadcast_to, expand_dims, place, reshape, set_slice, slice_, squeeze
+from symgrad.ops.arrays.views import (
+    FEW,
+    broadcast_to,
+    expand_dims,
+    place,
+    reshape,
+    set_slice,
+    slice_,
+    squeeze,
+    transpose,
+)
 from symgrad.transforms.build import behind_spread, core, is_number, literal, make, shaped, taken
 from symgrad.transforms.tuned import WRITES_BEHIND
 
@@ -207,6 +217,46 @@ def put_back(_run: Run, node: Node) -> Node | None:
     if sum(map(regions.count, put)) != shapes.size(x.shape):
         return None
     return x if all(regions.disjoint(one, other) for one, other in combinations(put, 2)) else None
+
+
+def rejoined(run: Run, node: Node) -> Node | None:
+    """Repeat what is joined to itself, and slice once what is joined of slices that follow each other."""
+    axis, pieces = node.param("axis"), node.inputs
+    if pieces[0].shape[axis] == 1 and len({*pieces}) == 1:
+        return shaped(run.graph, pieces[0], node.shape)
+    kept = (*node.shape[:axis], *node.shape[axis + 1 :])
+    stacked = all(piece.op.ordered and (piece.shape[axis], piece.inputs[0].shape) == (1, kept) for piece in pieces)
+    found = [piece.inputs[0] for piece in pieces] if stacked else pieces
+    took: list[Any] = [taken(piece) for piece in found]
+    if len(took) == 1 or None in took or len({piece.inputs for piece in found}) > 1:
+        return None
+    if not all(map(regions.is_known, took)):
+        return None
+    along = [k for k, entries in enumerate(zip(*took, strict=True)) if len({*entries}) > 1]
+    if len(along) != 1:
+        return None
+    entries = [region[along[0]] for region in took]
+    before = sum(map(_is_range, took[0][: along[0]]))
+    whole = _in_a_row(_as_ranges(entries))
+    if whole is None or any(_is_range(entry) == stacked for entry in entries) or (before != axis and not stacked):
+        return None
+    index = (*took[0][: along[0]], whole, *took[0][along[0] + 1 :])
+    made = make(run.graph, slice_, found[0].inputs[0], index=index)
+    if before == axis:
+        return made
+    order = [k for k in range(len(node.shape)) if k != before]
+    return make(run.graph, transpose, made, axes=(*order[:axis], before, *order[axis:]))
+
+
+def _in_a_row(ranges: list[Any]) -> Any:
+    """Return the range that known ones are when one follows the other, None when they do not."""
+    (start, count, step), *rest = ranges
+    step = rest[0][0] - start if count == 1 else step
+    for first, more, own in rest:
+        if first != start + count * step or (more > 1 and own != step):
+            return None
+        count += more
+    return (start, count, step) if step and min(extent for _, extent, _ in ranges) > 0 else None
 
 
 def _as_ranges(region: Any) -> list[Any]:
