@@ -5,14 +5,15 @@ n times less work. Gradients of parameters that stand before a linear map, offse
 It is no rule of a table, for between the sum and the product there may be sums, differences and signs.
 
 Likewise ``sum(a * x)`` is ``a * sum(x)`` where a is the same along the axis and needs another sum first, as in the
-gradient of a variance: x can be summed before a is known, and is not walked through once more.
+gradient of a variance: x can be summed before a is known, and is not walked through once more. And of ``sum(x * y)``
+and ``sum(-(x * a) * (y * b))``, in gradients of what is normalized, the second one is made of the first.
 """
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -23,11 +24,13 @@ from symgrad.ops.arrays.contract import einsum
 from symgrad.ops.arrays.reduce import sum_
 from symgrad.ops.arrays.views import squeeze
 from symgrad.ops.declare.traits import traits
+from symgrad.ops.elementwise.arithmetic import negative
 from symgrad.transforms.build import make
 from symgrad.transforms.tuned import TERMS_DEEP
 
 if TYPE_CHECKING:
     from symgrad.ir.node import Graph, Node
+    from symgrad.ir.op import Op
     from symgrad.ir.program import Program
 
 
@@ -43,6 +46,13 @@ def factor_sums(program: Program) -> Program:
     sums = [(node.inputs[0], frozenset(node.param("axes"))) for node in nodes if _is_sum(node)]
     if not any(x.op.labels or _is_linear(x) or x.op.numpy is np.multiply for x, _ in sums):
         return program
+    return _from_others(_before_products(program))
+
+
+def _before_products(program: Program) -> Program:
+    """Sum factors before products."""
+    nodes = program.nodes()
+    sums = [(node.inputs[0], frozenset(node.param("axes"))) for node in nodes if _is_sum(node)]
     uses = Uses(Counter([i for node in nodes for i in node.inputs] + [*program.outputs]), {})
     for node in nodes:
         level = max([uses.level[i] for i in node.inputs], default=0)
@@ -56,6 +66,70 @@ def factor_sums(program: Program) -> Program:
             if _has_product(old.inputs[0], inputs[0], axes, uses):
                 return _sum_terms(graph, old.inputs[0], inputs[0], axes, uses)
         return copied(graph, old, inputs)
+
+    return rebuild(program, rewrite)
+
+
+class Factors(NamedTuple):
+    """A product: its sign, the factors and divisors that are the same along some axes, and the other factors."""
+
+    negative: bool
+    same: Counter[tuple[Op, Node]]
+    varying: Counter[Node]
+
+
+def _factors(node: Node, axes: frozenset[int], depth: int = TERMS_DEEP) -> Factors:
+    """Take a product of arrays apart, through signs and quotients."""
+    op, alone = node.op.numpy, Factors(False, Counter(), Counter([node]))
+    if op not in {np.multiply, np.divide, np.negative} or not depth:
+        return alone
+    found = Factors(op is np.negative, Counter(), Counter())
+    for k, x in enumerate(node.inputs):
+        below = op is np.divide and k == 1
+        if x.shape == node.shape and not below:
+            inner = _factors(x, axes, depth - 1)
+            found = Factors(found.negative != inner.negative, found.same + inner.same, found.varying + inner.varying)
+        elif all(x.shape[axis] == 1 for axis in _own(node, x, axes)) and (below or op is np.multiply):
+            found.same[node.op, x] += 1
+        else:
+            return alone
+    return found
+
+
+def _from_others(program: Program) -> Program:
+    """Make a sum of another one that has fewer factors, where those it has more are the same along the axes."""
+    groups: dict[Any, list[tuple[Node, Factors]]] = {}
+    for node in program.nodes():
+        if _is_sum(node):
+            axes = frozenset(node.param("axes"))
+            found = _factors(node.inputs[0], axes)
+            groups.setdefault((axes, node.inputs[0].shape, frozenset(found.varying.items())), []).append((node, found))
+    of: dict[Node, tuple[Node, Factors]] = {}
+    for group in groups.values():
+        first, least = min(group, key=lambda each: sum(each[1].same.values()))
+        for node, found in group:
+            if node is not first and not least.same - found.same:
+                of[node] = first, Factors(found.negative != least.negative, found.same - least.same, found.varying)
+    if not of:
+        return program
+    new: dict[Node, Node] = {}
+
+    def made(graph: Graph, old: Node) -> Node:  # products that come later in the program
+        if old not in new:
+            new[old] = copied(graph, old, tuple([made(graph, i) for i in old.inputs]))
+        return new[old]
+
+    def rewrite(graph: Graph, old: Node, inputs: tuple[Node, ...]) -> Node:
+        new.update(zip(old.inputs, inputs, strict=True))
+        if old not in of:
+            return copied(graph, old, inputs)
+        first, more = of[old]
+        x = made(graph, first)
+        for op, factor in more.same.elements():
+            own = _own(old.inputs[0], factor, frozenset(old.param("axes")))
+            rest = made(graph, factor)
+            x = make(graph, op, x, make(graph, squeeze, rest, axes=own) if own else rest)
+        return make(graph, negative, x) if more.negative else x
 
     return rebuild(program, rewrite)
 

@@ -65,6 +65,32 @@ def test_what_waits_for_a_sum_is_multiplied_after_the_next_one(name):
     sg.check_grads(lambda *a: np.sum(np.sin(function(*a))), args, order=2)
 
 
+C, D, R = RNG.normal(size=4), RNG.normal(size=4) ** 2 + 1, RNG.normal(size=9)
+OTHERS: dict[str, tuple[Any, int, tuple[Any, ...]]] = {
+    "a factor more": (lambda x, c: np.sum(x, 0) - np.sum(x * c, 0), 1, (X, C)),
+    "a divisor and a sign": (
+        lambda x, c, d: np.sum(np.sin(x) * x, 0) - np.sum((-x * c) * (np.sin(x) / d), 0), 1, (X, C, D)),
+    "the one with more stands before": (lambda x, c, d: np.sum(x * c * d, 0) * np.sum(d * -x, 0), 1, (X, C, D)),
+    "scaled rows": (lambda x, r, d: np.sum(x * d, 1) + np.sum((x * d) / r[:, None], 1), 1, (X, R, D)),
+    "one axis of two": (lambda w, c, d: np.sum(w * w, 1) - np.sum((w * c) * (w / d), 1), 1, (W, C, D)),
+    "another factor": (lambda x, c, d: np.sum(x * c, 0) - np.sum(x * d, 0), 2, (X, C, D)),
+    "another power": (lambda x: np.sum(x, 0) - np.sum(x * x, 0), 2, (X,)),
+    "another axis": (lambda x, c: np.sum(x[:4], 0) - np.sum(x[:4] * c, 1), 2, (X, C)),
+    "the divisor varies": (lambda x, c: np.sum(x, 0) - np.sum(c / x, 0), 2, (X, C)),
+    "by itself": (lambda x: np.sum(np.exp(x) * np.exp(x), 0) - np.sum(np.exp(x) / np.exp(x), 0), 2, (X,)),
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_a_sum_with_more_factors_is_made_of_the_other_one(name):
+    function, count, args = OTHERS[name]
+    f = sg.jit(function)
+    np.testing.assert_allclose(f(*args), function(*args), rtol=1e-12, atol=1e-12)
+    assert f.lower(*args).as_text().count("np.sum") == count
+    single = [a.astype(np.float32) for a in args]
+    assert f.lower(*single).as_text().count("np.sum") >= 2
+
+
 LEFT: dict[str, tuple[Any, Any]] = {
     "the factor's sum is larger": (lambda x, a: np.sum(x @ a[:, 0], axis=0), (X, A)),
     "both factors have the axis": (lambda x, a: np.sum(np.einsum("ni,nj->nij", x, x), axis=0) + a, (X, A)),
