@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+import functools
+import os
+
 import numpy as np
 import pytest
 
@@ -413,8 +416,93 @@ def a_row_that_stays(x):
     return y * last[1] + rows[11, 0]
 
 
+def _numbering(f):
+    times = 0
+
+    @functools.wraps(f)
+    def g(v):
+        nonlocal times
+        times = 0 if v is None else times + 1
+        return v if v is None else f(v) * times
+
+    return g
+
+
+doubled = _numbering(lambda v: 2 * v)
+
+
+def by_a_wrapper(x):
+    """What `functools.wraps` wraps says nothing of what is around it."""
+    y = 0.0
+    doubled(None)
+    for v in x:
+        if v > 0:
+            y = y + doubled(v)
+        else:
+            y = y - v
+    return y
+
+
+def by_names(x):
+    globals()["TIMES"], by_names.__dict__["times"], y = 0, 0, 0.0
+    for v in x:
+        if v > 0:
+            globals()["TIMES"] += 1
+        else:
+            by_names.__dict__["times"] += 1
+        y = y + v * globals()["TIMES"] + np.sin(v) * by_names.times
+    return y
+
+
+def _times(k):
+    def inner(v):
+        return v * k
+
+    return lambda v: inner(v)  # noqa: PLW0108 - a function in a function is what is tested
+
+
+TWICE, THRICE = _times(2.0), _times(3.0)
+
+
+def by_functions(x):
+    """Functions of one code differ in what the functions have that they have."""
+    f, y = TWICE, 0.0
+    for v in x:
+        y = y + f(v)
+        if v > 0.2:
+            f = THRICE
+        else:
+            f = TWICE
+    return y
+
+
+_TABLE = {"n": 0}
+PUT, GET = _TABLE.update, _TABLE.get
+
+
+def by_methods(x):
+    y = 0.0
+    PUT(n=0)
+    for v in x:
+        if v > 0:
+            PUT(n=GET("n") + 1)
+        y = y + v * GET("n")
+    return y
+
+
+def unseen(x):
+    """No code says that it changes something; what one run made of it is not what the call's own made."""
+    y, os.environ["N"] = 0.0, "0"
+    for v in x:
+        if v > 0:
+            os.environ["N"] = str(1 + int(os.environ["N"]))
+        y = y + v * int(os.environ["N"])
+    return y
+
+
 REMEMBERED = [
-    three_times, a_row_that_stays, once, once_in_a_row, once_through_a_view, the_last_one, in_a_dict, a_vector,
+    by_a_wrapper, by_names, by_functions, by_methods, unseen, three_times, a_row_that_stays, once, once_in_a_row,
+    once_through_a_view, the_last_one, in_a_dict, a_vector,
 ]
 
 

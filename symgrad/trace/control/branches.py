@@ -12,6 +12,7 @@ from types import FunctionType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from numpy.linalg import LinAlgError
 
 from symgrad.errors import UnsupportedError
 from symgrad.ir.evaluate import computed
@@ -186,11 +187,7 @@ class Opaque:
         small = type(value) is np.ndarray and value.nbytes <= SMALL and not value.dtype.hasobject
         self.key: Any = (value.dtype, value.shape, value.tobytes()) if small else id(value)
         if type(value) is FunctionType and not value.__dict__:
-            own = [*contents(value), *(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values()]
-            self.key = value.__code__, *[
-                one.node if type(one) is Tracer else one.__code__ if type(one) is FunctionType else Opaque(one).key
-                for one in own
-            ]
+            self.key = _made_of(value, {})
 
     def __eq__(self, other: object) -> bool:
         """Whether it is the same thing."""
@@ -199,6 +196,18 @@ class Opaque:
     def __hash__(self) -> int:
         """Hash what it is known by."""
         return hash(self.key)
+
+
+def _made_of(value: FunctionType, around: dict[FunctionType, int]) -> Any:
+    """Return the code of a function, and what it has from the code around it, functions of which have some as well."""
+    if value in around:
+        return around[value]
+    inside = {**around, value: len(around)}
+    own = [*contents(value), *(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values()]
+    return value.__code__, *[
+        one.node if type(one) is Tracer else _made_of(one, inside) if type(one) is FunctionType else Opaque(one).key
+        for one in own
+    ]
 
 
 class Branches:
@@ -408,3 +417,28 @@ class Branches:
                 else:
                     values[each] = computed(each, [values[i] for i in each.inputs], self._dims)
         return values[node]
+
+    def agree(self, before: Program, after: Program) -> bool:
+        """Whether a program gives what it gave before, at the call's arguments, as far as these are known.
+
+        What rounds of a loop make of something that nobody sees, as ``globals()["n"]``, is another number in each run.
+        """
+        try:
+            old = [self.value(node) for node in before.outputs if not node.op.decides]
+        except (LinAlgError, IndexError):
+            return True  # as it will for the call
+        for one, other in zip(after.inputs, before.inputs, strict=True):
+            if (value := self.value(other)) is not None:
+                self._values[one] = value
+        try:
+            new = [self.value(node) for node in after.outputs if not node.op.decides]
+        except (LinAlgError, IndexError):
+            return False
+        return all(a is None or b is None or _near(a, b) for a, b in zip(old, new, strict=True))
+
+
+def _near(a: np.ndarray[Any, Any], b: np.ndarray[Any, Any]) -> bool:
+    """Whether the same operations made two arrays, maybe in another order."""
+    digits = np.finfo(a.dtype).eps ** 0.6 if a.dtype.kind in "fc" else 0.0
+    finite = np.abs(a[np.isfinite(a)])
+    return np.allclose(a, b, digits, digits * float(np.max(finite, initial=0.0)), equal_nan=True)

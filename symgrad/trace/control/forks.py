@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from symgrad.ir.node import Node
+    from symgrad.ir.program import Program
     from symgrad.trace.control.branches import Branches, Moment
     from symgrad.trace.state import Trace
 
@@ -76,12 +77,14 @@ class Fork(NamedTuple):
         guards: of each round the guards in it.
         own: the ways that its rounds went.
         rounds: for each way, of this call or of others, all rounds.
+        agree: whether two programs give the same at the call's arguments, which go the ways of the call.
     """
 
     heads: list[Head]
     guards: list[list[Node]]
     own: set[Way]
     rounds: dict[Way, list[Round]]
+    agree: Callable[[Program, Program], bool]
 
 
 class Enough(BaseException):
@@ -164,7 +167,7 @@ def forks_of(
             traced = _traced(trace, branches, heads, [*some], run, begun) if runs <= RUNS else None
             if traced is not None:
                 known |= ways
-                found.append(Fork(heads, rounds, {*ways}, traced))
+                found.append(Fork(heads, rounds, {*ways}, traced, branches.agree))
                 break
     return found
 

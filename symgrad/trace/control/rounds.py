@@ -208,19 +208,24 @@ def remembers(moment: Moment) -> bool:
             continue
         seen.add(code)
         for i in dis.get_instructions(code):
-            if i.opname in _CHANGES or (i.opname in {"LOAD_GLOBAL", "LOAD_NAME"} and i.argval in _WALKS):
+            if i.opname in _CHANGES or (i.opname in {"LOAD_GLOBAL", "LOAD_NAME"} and i.argval in _WALKS) or (
+                i.argval in _SPACES and i.opname.startswith("LOAD_")
+            ):
                 return True
             if i.opname in {"LOAD_GLOBAL", "LOAD_NAME"} and i.argval in names and i.argval.isidentifier():
                 plain.append((names[i.argval], code))
         codes += [(one, names) for one in code.co_consts if isinstance(one, CodeType)]
         while plain:
             value, user = plain.pop()
-            value = getattr(value, "__wrapped__", value)
+            if not isinstance(value, FunctionType):  # one has what it wraps from the code around it
+                value = getattr(value, "__wrapped__", value)
             if isinstance(value, FunctionType):
                 if is_user_code(value.__code__.co_filename):
                     codes.append((value.__code__, value.__globals__))
                     own = [*contents(value), *(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values()]
                     plain += [(one, value.__code__) for one in own]
+            elif isinstance(value, BuiltinFunctionType):  # a method of a list changes the list
+                plain += [] if isinstance(value.__self__, ModuleType) else [(value.__self__, user)]
             elif isinstance(value, tuple):
                 plain += [(one, user) for one in value]
             elif isinstance(value, ModuleType):
@@ -237,7 +242,8 @@ def remembers(moment: Moment) -> bool:
 
 _JUMPS = frozenset({*dis.hasjrel, *dis.hasjabs})
 _CHANGES = frozenset({"STORE_ATTR", "STORE_GLOBAL", "STORE_DEREF", "DELETE_ATTR", "DELETE_GLOBAL", "YIELD_VALUE"})
-_WALKS = frozenset({"next", "iter", "setattr", "exec", "eval"})
+_WALKS = frozenset({"next", "iter", "setattr", "exec", "eval", "globals", "vars", "locals"})
+_SPACES = frozenset({"__dict__", "__globals__", "__closure__", "__defaults__", "__kwdefaults__"})
 _STILL = (
     BuiltinFunctionType, np.ndarray, np.generic, np.ufunc, np.dtype, str, bool, int, float, type(None), range, slice,
 )

@@ -58,6 +58,8 @@ def forks(program: Program, change: Callable[[Program], Program] = lambda body: 
     made = replace(program, forks=())
     for k in reversed(range(len(loops))):  # so that what is before a loop is in the order that it was made in
         made = loops[k].put(made, loops[:k])
+    if loops and not loops[0].fork.agree(program, made):
+        return replace(program, forks=())
     return within(made, change) if loops else made
 
 
