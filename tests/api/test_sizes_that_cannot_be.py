@@ -158,3 +158,13 @@ def test_the_message_at_a_call():
     with pytest.raises(SizeError, match=MESSAGE) as caught:
         function(np.zeros((0, MOST)))
     assert "np.subtract.outer" in str(caught.value)
+
+
+def test_places_of_a_partition_of_any_size() -> None:
+    """An open extent is checked in each call, as a number is while tracing."""
+    least = sg.jit(lambda x: np.partition(x, (1, -2), axis=1), options=INTERPRETED)
+    for n in (5, 4, 3, 7):
+        x = np.arange(2.0 * n).reshape(n, 2).T
+        np.testing.assert_array_equal(least(x), x)
+    with pytest.raises(ArgumentValueError, match=r"out of bounds"):
+        least(np.ones((2, 1)))

@@ -132,3 +132,21 @@ def test_a_parameter_without_a_derivative_is_refused_by_its_name() -> None:
     for mode in (sg.grad, sg.jacfwd):
         with pytest.raises(SymgradError, match="gammainc has no derivative by its parameter a"):
             mode(lambda a: sc.gammainc(a, 2.0), options=INTERPRETED)(1.0)
+
+
+def test_what_is_no_number_stays_none() -> None:
+    """Formulas choose by conditions, which NaN answers as a number would; and poles far out are those near by."""
+    points = np.array([np.nan, -np.inf, -3.0, -0.5, 0.0, 0.3, 1.0, 20.0, np.inf])
+    names = ("entr rgamma exprel cosm1 gammasgn erfcinv log_ndtr ndtri rel_entr kl_div huber pseudo_huber powm1 boxcox "
+             "inv_boxcox chdtr chdtrc pdtr pdtrc beta betaln binom poch xlogy fdtr fdtrc")
+    functions = [getattr(sc, name) for name in names.split()]
+    grids = {n: [one.ravel() for one in np.meshgrid(*[points] * n)] for n in (1, 2, 3)}
+    kinds = [f.nin for f in functions]
+    every = [*zip(functions, kinds, strict=True)]
+    found = sg.jit(lambda grids: [f(*grids[n]) for f, n in every], options=INTERPRETED)(grids)
+    for (f, n), values in zip(every, found, strict=True):
+        lost = np.isnan(f(*grids[n])) & np.isnan(grids[n]).any(axis=0) & ~np.isnan(values)
+        assert not lost.any(), (f.__name__, [one[lost] for one in grids[n]])
+    for f, at in ((sc.rgamma, [-400.0, -3.0, -np.inf, 2.5]), (sc.pdtr, [-1.0, 2.0]), (sc.chdtr, [-1.0, 2.0])):
+        given = (np.array(at), np.full(len(at), 0.7))[: 1 + (f is not sc.rgamma)]
+        np.testing.assert_allclose(sg.jit(f, options=INTERPRETED)(*given), f(*given), rtol=1e-13, atol=1e-15)

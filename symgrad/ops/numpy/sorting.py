@@ -30,14 +30,17 @@ def _order(a: Any, axis: Any) -> tuple[Any, Any, int]:
     return a, argsort(_keys(a)), k
 
 
-def _among(kth: Any, extent: Any) -> None:
+def _among(kth: Any, made: Any, axis: Any) -> None:
     """Check places of a partition; all of it is sorted anyway."""
+    extent = shape_of(made)[0 if axis is None else axis]
     places = np.ravel(static("partition", "kth", kth))
     if places.dtype.kind not in "iu":
         raise ArgumentError("Partition index must be integer")
     for place in places:
         if type(extent) is int and not -extent <= operator.index(place) < extent:
             raise ArgumentValueError(f"kth(={place}) out of bounds ({extent})")
+        if type(extent) is not int:
+            made.owner.require(int(place if place >= 0 else -1 - place), extent, f"kth(={place}) out of bounds")
 
 
 @answers(np.argsort)
@@ -59,14 +62,14 @@ def sort(a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *, stable:
 @answers(np.partition)
 def partition(a: Any, kth: Any, axis: Any = -1, kind: str = "introselect", order: Any = None) -> Any:
     made = sort(a, axis, order=order)
-    _among(kth, shape_of(made)[0 if axis is None else axis])
+    _among(kth, made, axis)
     return made
 
 
 @answers(np.argpartition)
 def argpartition(a: Any, kth: Any, axis: Any = -1, kind: str = "introselect", order: Any = None) -> Any:
     made = argsort_answer(a, axis, order=order)
-    _among(kth, shape_of(made)[0 if axis is None else axis])
+    _among(kth, made, axis)
     return made
 
 

@@ -77,7 +77,8 @@ def _root_of_one_more(y: Any, lmbda: Any) -> Any:
 @answers(Late("rel_entr"))
 def rel_entr(x: Any, y: Any) -> Any:
     inside = (x > 0) & (y > 0)
-    return np.where(inside, x * np.log(x / y), np.where((x == 0) & (y >= 0), 0, np.inf))
+    outside = np.where(np.isnan(x) | np.isnan(y), np.nan, np.inf)
+    return np.where(inside, x * np.log(x / y), np.where((x == 0) & (y >= 0), 0, outside))
 
 
 def _student(df: Any, t: Any, _y: Any) -> Any:
@@ -137,8 +138,8 @@ _FORMULAS: dict[str, Callable[..., Any]] = {
     "cosm1": lambda x: -2 * np.square(np.sin(0.5 * x)),
     "erfcinv": lambda q: np.where(
         q < 0.5, -ndtri(0.5 * q), np.where(q > 1.5, ndtri(1 - 0.5 * q), math.sqrt(2) * erfinv(1 - q))) / math.sqrt(2),
-    "rgamma": lambda x: np.where(
-        x < 0.5, _sine_of_pi(x) * gamma(1 - np.minimum(x, 0.5)) / math.pi, 1 / gamma(np.maximum(x, 0.5))),
+    "rgamma": lambda x: np.where((x < -170) & (x == np.rint(x)), 0, np.where(
+        x < 0.5, _sine_of_pi(x) * gamma(1 - np.minimum(x, 0.5)) / math.pi, 1 / gamma(np.maximum(x, 0.5)))),
     "gammasgn": lambda x: np.where(
         x == 0, np.copysign(1, x), np.where(
             x < 0, np.where(x == np.floor(x), np.nan, 1 - 2 * (np.floor(x) % 2)), np.where(x > 0, 1.0, x))),
@@ -148,13 +149,13 @@ _FORMULAS: dict[str, Callable[..., Any]] = {
     "pseudo_huber": lambda delta, r: np.where(delta < 0, np.inf, _zero_at(
         delta, 0, lambda d: r * r / (1 + np.sqrt(1 + np.square(r / d))))),
     "special._ufuncs._lambertw": _lambertw,
-    "entr": lambda x: np.where(x >= 0, -xlogy(x, x), -np.inf),
+    "entr": lambda x: np.where(x < 0, -np.inf, -xlogy(x, x)),
     "kl_div": lambda x, y: rel_entr(x, y) - x + y,
     # distributions
-    "chdtr": lambda v, x: np.where(x < 0, 0, gammainc(0.5 * v, 0.5 * x)),
-    "chdtrc": lambda v, x: np.where(x < 0, 1, gammaincc(0.5 * v, 0.5 * x)),
-    "pdtr": lambda k, m: gammaincc(np.floor(k) + 1.0, m),
-    "pdtrc": lambda k, m: gammainc(np.floor(k) + 1.0, m),
+    "chdtr": lambda v, x: np.where((x < 0) & (v > 0), 0, gammainc(0.5 * v, 0.5 * x)),
+    "chdtrc": lambda v, x: np.where((x < 0) & (v > 0), 1, gammaincc(0.5 * v, 0.5 * x)),
+    "pdtr": lambda k, m: np.where(k < 0, np.nan, gammaincc(np.floor(k) + 1.0, m)),
+    "pdtrc": lambda k, m: np.where(k < 0, np.nan, gammainc(np.floor(k) + 1.0, m)),
     "fdtr": lambda dfn, dfd, x: betaincc(0.5 * dfd, 0.5 * dfn, dfd / (dfd + dfn * x)),
     "fdtrc": lambda dfn, dfd, x: betainc(0.5 * dfd, 0.5 * dfn, dfd / (dfd + dfn * x)),
     "special._ufuncs._beta_pdf": lambda x, a, b: np.exp(xlog1py(b - 1, -x) + xlogy(a - 1, x) - betaln(a, b)),
