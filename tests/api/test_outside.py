@@ -146,7 +146,7 @@ CASES: dict[str, Case] = {
     "an index of a list": Case(lambda s, x: [x, 2 * x, 3 * x][s.n[0]], set_to("n", np.array([1, 0, 2])), 2),
     "float of an element": Case(lambda s, x: x * float(s.W[0]) * math.exp(s.W[1]), W, 2),
     "a shape": Case(lambda s, x: np.reshape(x, s.n[1:2] * 0 + 3), set_to("n", np.array([2, 1, 1])), 2),
-    "what has no answer": Case(lambda s, x: x * np.histogram(s.W, bins=3)[0], set_to("W", X**3), 2),
+    "what has no answer": Case(lambda s, x: x * np.unique(s.W)[::-1], set_to("W", X**3), 2),
     "a library's C": Case(lambda s, x: x * sum(s.W.tolist()) * len(s.W.tobytes()), W, 2),
     "no axes": Case(lambda s, x: s.zero * x, in_place(lambda s: s.zero)),
     "strided": Case(lambda s, x: s.strided * x, in_place(lambda s: s.strided)),
@@ -823,3 +823,25 @@ def test_a_cache_that_keeps_traced_values_is_named() -> None:
     MEMO.clear()
     kept(X)
     np.testing.assert_array_equal(f(X), kept(X))
+
+
+def _taken(x: Any, k: float = 2.0) -> Any:
+    return x * k
+
+
+def _around(x: Any) -> Any:
+    return np.sum(_taken(x)) + 1
+
+
+def test_functions_that_are_loaded_again() -> None:
+    """IPython's autoreload gives the functions that are there the code and the defaults of the new ones."""
+    compiled, slope = sg.jit(_around, options=NONE), sg.grad(_around, options=NONE)
+    before = _taken.__code__, _taken.__defaults__
+    try:
+        for code, defaults in (before, (before[0], (3.0,)), ((lambda x, k: x * k * x + 5).__code__, (3.0,)), before):
+            _taken.__code__, _taken.__defaults__ = code, defaults
+            np.testing.assert_allclose(compiled(X), _around(X), rtol=1e-13)
+            by = [(_around(X + e) - _around(X - e)) / 2e-6 for e in 1e-6 * np.eye(len(X))]
+            np.testing.assert_allclose(slope(X), by, rtol=1e-6)
+    finally:
+        _taken.__code__, _taken.__defaults__ = before

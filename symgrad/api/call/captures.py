@@ -395,11 +395,14 @@ class _Survey:
                 self.place(Slot(cell, "cell_contents", partial(getattr, cell), partial(setattr, cell)), name, paths)
             elif name in names or not (name in reads.texts or hasattr(builtins, name)):
                 self.named(names, name, name, paths)
-        for attribute in ("__defaults__", "__kwdefaults__"):
-            values = _values(getattr(inner, attribute))
-            if any(isinstance(one, (np.ndarray, *_CONTAINERS)) or _is_library(one) for one in values):
+        called = not any(inner is one for one in self.roots)
+        for attribute in ("__code__", "__defaults__", "__kwdefaults__"):  # IPython's autoreload sets them
+            found = getattr(inner, attribute)
+            values = () if attribute == "__code__" else _values(found)
+            inside = any(isinstance(one, (np.ndarray, *_CONTAINERS)) or _is_library(one) for one in values)
+            if inside or (called and found is not None):
                 slot = Slot(inner, attribute, partial(getattr, inner), partial(setattr, inner))
-                self.place(slot, f"{inner.__name__}.{attribute}", _ALL)
+                self.place(slot, f"{inner.__name__}.{attribute}", _ALL if inside else frozenset())
 
     def named(self, holder: dict[Any, Any], name: Any, label: str, paths: Paths) -> None:
         """Look at what stands in a dict by its name."""
