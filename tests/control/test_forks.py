@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import functools
 import os
+from typing import Any
 
 import numpy as np
 import pytest
@@ -450,7 +451,7 @@ def by_names(x):
             globals()["TIMES"] += 1
         else:
             by_names.__dict__["times"] += 1
-        y = y + v * globals()["TIMES"] + np.sin(v) * by_names.times
+        y = y + v * globals()["TIMES"] + np.sin(v) * by_names.__dict__["times"]
     return y
 
 
@@ -476,7 +477,7 @@ def by_functions(x):
     return y
 
 
-_TABLE = {"n": 0}
+_TABLE: dict[str, Any] = {"n": 0}
 PUT, GET = _TABLE.update, _TABLE.get
 
 
