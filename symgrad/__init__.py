@@ -33,18 +33,21 @@ from symgrad.version import __version__ as __version__
 if TYPE_CHECKING:
     from symgrad import optim
     from symgrad.api.check import check_grads
+    from symgrad.api.formulas import from_sympy
     from symgrad.api.rules.define import define_op, extern
 
 __all__ = [
-    "Function", "NoGradient", "Options", "Package", "Spec", "SymgradError", "SymgradWarning", "Tracer", "check_grads",
-    "checkpoint", "cond", "custom_jvp", "custom_vjp", "define_op", "emit", "extern", "fori_loop", "get_num_threads",
-    "grad", "gradients", "hessian", "hvp", "jacfwd", "jacrev", "jit", "jvp", "linalg", "linearize", "named", "optim",
-    "override_gradient", "ravel_pytree", "scan", "set_num_threads", "spec", "stop_gradient", "switch", "tree_map",
-    "tree_paths", "value_and_grad", "vjp", "vmap", "while_loop",
+    "Function", "NoGradient", "Options", "Package", "Spec", "SymgradError", "SymgradWarning", "Tracer",
+    "check_grads", "checkpoint", "cond", "custom_jvp", "custom_vjp", "define_op", "emit", "extern", "fori_loop",
+    "from_sympy", "get_num_threads", "grad", "gradients", "hessian", "hvp", "jacfwd", "jacrev", "jit", "jvp",
+    "linalg", "linearize", "named", "optim", "override_gradient", "ravel_pytree", "scan", "set_num_threads", "spec",
+    "stop_gradient", "switch", "tree_map", "tree_paths", "value_and_grad", "vjp", "vmap", "while_loop",
 ]
 
 _LATE = {
-    "check_grads": "symgrad.api.check", "define_op": "symgrad.api.rules.define", "extern": "symgrad.api.rules.define",
+    "check_grads": "symgrad.api.check",
+    "define_op": "symgrad.api.rules.define", "extern": "symgrad.api.rules.define",
+    "from_sympy": "symgrad.api.formulas",
 }
 
 

@@ -138,6 +138,7 @@ GROUPS = {
     "Differentiate at a point": ("jvp", "vjp", "linearize", "gradients", "stop_gradient"),
     "Loops and branches": ("scan", "fori_loop", "while_loop", "cond", "switch", "checkpoint"),
     "Check": ("check_grads",),
+    "Formulas in SymPy": ("from_sympy",),
     "Packages of C": ("emit", "Package"),
     "Rules and operations of your own": (
         "custom_vjp", "custom_jvp", "override_gradient", "named", "define_op", "extern"),

@@ -189,7 +189,7 @@ def standing(places: Sequence[tuple[Slot, tuple[int, ...], str]]) -> Iterator[li
             here.count -= 1
             if not here.count:
                 for slot, original, made in here.slots.values():
-                    if slot.get(slot.key) is made:
+                    if made is not original and slot.get(slot.key) is made:  # others may be of immutable types
                         slot.put(slot.key, original)
                 here.slots.clear()
                 here.others.clear()

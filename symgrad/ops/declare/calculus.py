@@ -7,37 +7,38 @@ importing SymPy takes half a second, as long as all the rest of a process that f
 from __future__ import annotations
 
 import math
-from functools import cache
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Generator
+from functools import cache, reduce
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from symgrad.errors import NoGradient, UnsupportedError
-from symgrad.ops.declare.forms import OPS
+from symgrad.ops.declare.forms import OPS, SCIPYS, answer_scipy
 from symgrad.ops.declare.traits import kinds, traits
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from symgrad.ir.op import Elementwise
+
+_Steps: TypeAlias = Generator[Any, Any, Any]
+_Word: TypeAlias = Callable[[Any, dict[Any, Any]], _Steps]
 
 
 class _LateSympy:
     """SymPy's functions, each of which imports SymPy when it is called: `import symgrad` does not pay for it."""
 
-    def __getattr__(self, name: str) -> Callable[..., Any]:
+    def __getattr__(self, name: str) -> Any:
+        if name in {"false", "nan", "oo", "pi", "true"}:
+            import sympy
+
+            return getattr(sympy, name)
+
         def call(*args: Any, **options: Any) -> Any:
             import sympy
 
             return getattr(sympy, name)(*args, **options)
 
         return call
-
-    @property
-    def pi(self) -> Any:
-        import sympy
-
-        return sympy.pi
 
 
 sp: Any = _LateSympy()
@@ -101,85 +102,253 @@ def by_sympy(op: Elementwise) -> Callable[..., tuple[Any, ...]]:
 
 
 def in_numpy(expression: Any, known: dict[Any, Any]) -> Any:
-    """Evaluate a SymPy expression with NumPy's functions; `known` gives the values of its symbols.
+    """Evaluate a SymPy expression with NumPy's functions, each part of it once; deep ones need no deep stack.
+
+    Args:
+        expression: the expression. Of Integers come Python's integers, of other numbers its floats: weak, both of them.
+        known: the values of its symbols, and of what else stands for an argument: arrays, traced or not.
 
     Raises:
         UnsupportedError: one of its functions has no NumPy word.
     """
-    if expression in known:
-        return known[expression]
-    if expression.is_Number or expression.is_NumberSymbol:
-        return float(expression)
-    word = _WORDS.get(expression.func.__name__)
+    values, stack = dict(known), list[tuple[Any, _Steps]]()
+    wanted, found = expression, None
+    while True:
+        if wanted is not None:
+            if wanted in values:
+                found = values[wanted]
+            elif wanted.is_Number or wanted.is_NumberSymbol:
+                found = int(wanted) if wanted.is_Integer and abs(wanted) < 2**53 else float(wanted)
+            else:
+                stack.append((wanted, word_of(wanted)(wanted, known)))
+                found = None
+        if not stack:
+            return found
+        try:
+            wanted = stack[-1][1].send(found)
+        except StopIteration as end:
+            wanted, found = None, end.value
+            values[stack.pop()[0]] = found
+
+
+def word_of(expression: Any) -> _Word:
+    """Return what computes expressions of this function, of values of its parts that it asks for one by one.
+
+    Raises:
+        UnsupportedError: it has no NumPy word.
+    """
+    name = expression.func.__name__
+    word = _WORDS.get(name) or _printed(name)
     if word is None:
-        raise UnsupportedError(f"no NumPy word for SymPy's {expression.func.__name__} in {expression}")
-    return word(expression, known)
+        unknown = expression.is_Symbol or not expression.args
+        raise UnsupportedError(
+            f"{expression} is none of the arguments" if unknown and expression.free_symbols
+            else f"no NumPy word for SymPy's {name} in {expression if len(expression.args) < 9 else '...'}",
+        )
+    return word
 
 
-def _sum(expression: Any, known: dict[Any, Any]) -> Any:
+@cache
+def _printed(name: str) -> _Word | None:
+    """Find the word in the table by which SymPy itself prints NumPy and SciPy; None where symgrad has no such op."""
+    from sympy.printing.numpy import SciPyPrinter
+
+    module, _, function = SciPyPrinter().known_functions.get(name, "").rpartition(".")
+    if module == "numpy":
+        return _word(getattr(np, function))
+    if module != "scipy.special":
+        return None
+    if function in OPS:
+        return _word(OPS[function])
+    import scipy.special
+
+    answer_scipy()
+    found = getattr(scipy.special, function)
+    return _word(found) if found in SCIPYS else None
+
+
+def _word(function: Callable[..., Any]) -> _Word:
+    """Make a word of a function of the values of all parts; of numbers alone it is a number, which is weak."""
+
+    def steps(expression: Any, _known: dict[Any, Any]) -> _Steps:
+        return _weak(function, *(yield from _each(expression.args)))
+
+    return steps
+
+
+def _each(parts: Any) -> _Steps:
+    values = []
+    for part in parts:
+        values.append((yield part))  # noqa: PERF401 - no comprehension yields
+    return values
+
+
+def _special(name: str) -> _Word:
+    return _word(lambda *values: OPS[name](*values))  # noqa: PLW0108 - it is declared later
+
+
+def _weak(function: Callable[..., Any], *values: Any) -> Any:
+    found = function(*values)
+    plain = isinstance(found, (np.generic, np.ndarray)) and all(isinstance(value, (int, float)) for value in values)
+    return found.item() if plain and np.ndim(found) == 0 else found
+
+
+def _sum(expression: Any, _known: dict[Any, Any]) -> _Steps:
     total = None
     for term in expression.as_ordered_terms():
         sign, rest = (-1, -term) if term.could_extract_minus_sign() else (1, term)
-        value = in_numpy(rest, known)
+        value = yield rest
         signed = value if sign > 0 or total is not None else -value
         total = signed if total is None else total + signed if sign > 0 else total - signed
     return total
 
 
-def _product(expression: Any, known: dict[Any, Any]) -> Any:
-    above, below = expression.as_numer_denom()
-    if below != 1:
-        return in_numpy(above, known) / in_numpy(below, known)
-    first, *rest = [in_numpy(factor, known) for factor in expression.args]
-    return math.prod(rest, start=first)
+def _product(expression: Any, _known: dict[Any, Any]) -> _Steps:
+    """Divide once, by the product of what stands below: what is a sum there stays one."""
+    above, below = list[Any](), list[Any]()
+    for factor in expression.args:
+        if factor.is_Rational and not factor.is_Integer:
+            above += [sp.Integer(factor.p)] if factor.p != 1 else []
+            below.append(sp.Integer(factor.q))
+        elif factor.is_Pow and factor.exp.could_extract_minus_sign():
+            below.append(1 / factor)
+        else:
+            above.append(factor)
+    over, under = (yield from _each(above)), (yield from _each(below))
+    whole = math.prod(over[1:], start=over[0]) if over else 1
+    return whole / math.prod(under[1:], start=under[0]) if under else whole
 
 
-def _power(expression: Any, known: dict[Any, Any]) -> Any:
-    base, exponent = in_numpy(expression.base, known), expression.exp
+def _power(expression: Any, _known: dict[Any, Any]) -> _Steps:
+    exponent = expression.exp
     if exponent.could_extract_minus_sign():
-        return 1 / _power(1 / expression, known) if exponent != -1 else 1 / base
+        return 1 / (yield 1 / expression)
+    base = yield expression.base
     if exponent == 2:
-        return np.square(base)
+        return _weak(np.square, base)
     if exponent == sp.Rational(1, 2):
-        return np.sqrt(base)
+        return _weak(np.sqrt, base)
     if exponent.is_Integer:
-        return OPS["power_int"](base, exponent=int(exponent))
-    return np.power(base, in_numpy(exponent, known))
+        return _weak(lambda x: OPS["power_int"](x, exponent=int(exponent)), base)
+    return _weak(np.power, base, (yield exponent))
 
 
-def _polygamma(expression: Any, known: dict[Any, Any]) -> Any:
-    order, x = int(expression.args[0]), in_numpy(expression.args[1], known)
-    return OPS["polygamma"](x, order=order) if order > 1 else OPS["trigamma" if order else "digamma"](x)
+def _polygamma(expression: Any, _known: dict[Any, Any]) -> _Steps:
+    first, x = expression.args
+    if not first.is_Integer:
+        raise UnsupportedError(f"no NumPy word for SymPy's polygamma of the order {first}")
+    value, order = (yield x), int(first)
+    if order > 1:
+        return _weak(lambda x: OPS["polygamma"](x, order=order), value)
+    return _weak(OPS["trigamma" if order else "digamma"], value)
 
 
-def _piecewise(expression: Any, known: dict[Any, Any]) -> Any:
-    value: Any = None
+def _bessel(expression: Any, _known: dict[Any, Any]) -> _Steps:
+    order, x = expression.args
+    if order not in {0, 1}:
+        raise UnsupportedError(f"no NumPy word for SymPy's {expression.func.__name__} of the order {order}")
+    return _weak(OPS[f"{expression.func.__name__[-1]}{order}"], (yield x))
+
+
+def _piecewise(expression: Any, _known: dict[Any, Any]) -> _Steps:
+    """Choose from the last branch on; where no condition holds, SymPy's value is NaN."""
+    value: Any = math.nan
     for branch, condition in reversed(expression.args):
-        here = in_numpy(branch, known)
-        always = value is None or bool(condition == sp.true)
-        value = here if always else np.where(in_numpy(condition, known), here, value)
+        here = yield branch
+        value = here if condition is sp.true else np.where((yield condition), here, value)
     return value
 
 
-def _word(function: Any) -> Callable[[Any, dict[Any, Any]], Any]:
-    return lambda expression, known: function(*[in_numpy(argument, known) for argument in expression.args])
+def _over(reduce: Callable[..., Any], again: Callable[[Any, Any], Any]) -> _Word:
+    """Make the word of a sum or a product over an index: over one more axis, in front."""
+
+    def steps(expression: Any, known: dict[Any, Any]) -> _Steps:
+        body, *limits = expression.args
+        if any(len(limit) != 3 or limit.has(sp.oo, -sp.oo) for limit in limits):
+            raise UnsupportedError(f"no NumPy word for SymPy's {expression}, which has no end")
+        index, low, high = limits[-1]
+        inner = expression.func(body, *limits[:-1]) if limits[1:] else body
+        first, last = (yield low), (yield high)
+        if any(index in bound.free_symbols for limit in limits[:-1] for bound in limit[1:]):  # a triangle
+            values = [in_numpy(inner, {**known, index: k}) for k in range(first, last + 1)]
+            return reduce(np.stack(np.broadcast_arrays(*values)), axis=0)
+        free = {k: v for k, v in known.items() if not hasattr(k, "shape") and type(k) is not tuple and inner.has(k)}
+        rank, count = max(map(np.ndim, free.values()), default=0), last + 1 - first
+        if not hasattr(count, "dim"):
+            steps = np.arange(count)
+        else:  # an open extent
+            steps = count - OPS["arange"](count, count=sp.Max(0, count.dim), step=-1)
+        places = (first + steps).reshape(-1, *[1] * rank)
+        floats = [v.dtype for v in known.values() if getattr(v, "dtype", places.dtype).kind == "f"]
+        number = places.astype(np.result_type(*floats) if floats else float)  # integers would make doubles of float32
+        value = in_numpy(inner, {**known, index: number, (index,): places})
+        return reduce(value, axis=0) if np.ndim(value) > rank else again(value, count)
+
+    return steps
 
 
-def _special(name: str) -> Callable[[Any, dict[Any, Any]], Any]:
-    return lambda expression, known: OPS[name](*[in_numpy(argument, known) for argument in expression.args])
+def _element(expression: Any, known: dict[Any, Any]) -> _Steps:
+    array, *places = expression.args
+    if getattr(array, "offset", 0) != 0 or getattr(array, "strides", None) is not None:
+        raise UnsupportedError(f"{array} has an offset or strides", instead="indices from 0 on")
+    values, integers = (yield array), {key[0]: value for key, value in known.items() if type(key) is tuple}
+    return values[tuple([in_numpy(place, {**known, **integers}) for place in places])]
 
 
-_WORDS: dict[str, Callable[[Any, dict[Any, Any]], Any]] = {
-    "Add": _sum, "Mul": _product, "Pow": _power, "Piecewise": _piecewise,
-    "polygamma": _polygamma,
-    "Abs": _word(np.abs), "sign": _word(np.sign), "exp": _word(np.exp), "log": _word(np.log),
-    "sin": _word(np.sin), "cos": _word(np.cos), "tan": _word(np.tan),
-    "asin": _word(np.arcsin), "acos": _word(np.arccos), "atan": _word(np.arctan), "atan2": _word(np.arctan2),
-    "sinh": _word(np.sinh), "cosh": _word(np.cosh), "tanh": _word(np.tanh),
-    "asinh": _word(np.arcsinh), "acosh": _word(np.arccosh), "atanh": _word(np.arctanh),
-    "erf": _special("erf"), "erfc": _special("erfc"), "loggamma": _special("gammaln"),
+def _entries(expression: Any, _known: dict[Any, Any]) -> _Steps:
+    """Stack the entries of a matrix, behind the axes that they have themselves."""
+    entries = yield from _each(np.array(expression.tolist(), dtype=object).ravel())
+    dtype = np.result_type(*[getattr(entry, "dtype", entry) for entry in entries])
+    whole = np.broadcast_shapes(*[np.shape(entry) for entry in entries])
+    cast = [np.broadcast_to(entry.astype(dtype) if hasattr(entry, "dtype") else np.asarray(entry, dtype), whole)
+            for entry in entries]
+    return np.stack(cast, axis=-1).reshape(*whole, *map(int, expression.shape))
+
+
+def _folded(function: Callable[[Any, Any], Any]) -> _Word:
+    return _word(lambda *values: reduce(function, values))
+
+
+def _filled(fill: Callable[..., Any]) -> _Word:
+    def steps(expression: Any, _known: dict[Any, Any]) -> _Steps:
+        rows, columns = (yield expression.shape[0]), (yield expression.shape[1])
+        return fill((rows, columns))
+
+    return steps
+
+
+def _matmul(a: Any, b: Any) -> Any:
+    return a @ b if np.ndim(a) and np.ndim(b) else a * b
+
+
+_WORDS: dict[str, _Word] = {
+    "Add": _sum, "Mul": _product, "Pow": _power, "Piecewise": _piecewise, "ITE": _word(np.where),
+    "Sum": _over(np.sum, lambda value, count: value * count),
+    "Product": _over(np.prod, lambda value, count: value**count),
+    "Abs": _word(np.abs), "Max": _folded(np.maximum), "Min": _folded(np.minimum), "Heaviside": _word(np.heaviside),
+    "Mod": _word(np.remainder), "frac": _word(lambda x: x - np.floor(x)), "sinc": _word(lambda x: np.sinc(x / math.pi)),
+    "sec": _word(lambda x: 1 / np.cos(x)), "csc": _word(lambda x: 1 / np.sin(x)), "cot": _word(lambda x: 1 / np.tan(x)),
+    "sech": _word(lambda x: 1 / np.cosh(x)), "csch": _word(lambda x: 1 / np.sinh(x)),
+    "coth": _word(lambda x: 1 / np.tanh(x)), "acot": _word(lambda x: np.arctan(1 / x)),
+    "asec": _word(lambda x: np.arccos(1 / x)), "acsc": _word(lambda x: np.arcsin(1 / x)),
+    "acoth": _word(lambda x: np.arctanh(1 / x)), "asech": _word(lambda x: np.arccosh(1 / x)),
+    "acsch": _word(lambda x: np.arcsinh(1 / x)), "Cbrt": _word(np.cbrt), "KroneckerDelta": _word(
+        lambda i, j: np.where(np.equal(i, j), np.ones_like(i + j), 0)),
+    "polygamma": _polygamma, "besselj": _bessel, "besseli": _bessel, "erfinv": _special("erfinv"),
+    "LambertW": _special("lambertw"), "zeta": _word(lambda s, q=1: OPS["zeta"](s, q)),
+    "factorial": _word(lambda x: OPS["gamma"](x + 1.0)), "lowergamma": _word(
+        lambda a, x: OPS["gamma"](a) * OPS["gammainc"](a, x)),
+    "uppergamma": _word(lambda a, x: OPS["gamma"](a) * OPS["gammaincc"](a, x)),
     "StrictGreaterThan": _word(np.greater), "GreaterThan": _word(np.greater_equal),
     "StrictLessThan": _word(np.less), "LessThan": _word(np.less_equal),
     "Equality": _word(np.equal), "Unequality": _word(np.not_equal),
-    "And": _word(np.logical_and), "Or": _word(np.logical_or), "Not": _word(np.logical_not),
+    "And": _folded(np.logical_and), "Or": _folded(np.logical_or), "Xor": _folded(np.logical_xor),
+    "Not": _word(np.logical_not), "BooleanTrue": _word(lambda: True), "BooleanFalse": _word(lambda: False),
+    "Tuple": _word(lambda *values: values), "Indexed": _element, "MatrixElement": _element,
+    "ImmutableDenseMatrix": _entries, "ImmutableDenseNDimArray": _entries,
+    "MatAdd": _folded(np.add), "MatMul": _folded(_matmul), "HadamardProduct": _folded(np.multiply),
+    "MatPow": _word(np.linalg.matrix_power), "Transpose": _word(np.transpose), "Trace": _word(np.trace),
+    "Inverse": _word(lambda a, _power: np.linalg.inv(a)), "Determinant": _word(np.linalg.det),
+    "Identity": _filled(lambda shape: np.eye(*shape)), "ZeroMatrix": _filled(np.zeros), "OneMatrix": _filled(np.ones),
 }
+"""What SymPy's own table does not say, or says of Python's scalars."""

@@ -1,0 +1,145 @@
+"""`from_sympy`: a SymPy expression as a compiled function."""
+
+from __future__ import annotations
+
+import inspect
+import keyword
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from symgrad.api.modes.derivatives import jit
+from symgrad.errors import ArgumentError, ShapeError, UnsupportedError
+from symgrad.ir.names import identifier
+from symgrad.ops import load
+from symgrad.ops.declare.calculus import in_numpy, word_of
+from symgrad.ops.declare.forms import shape_of
+from symgrad.trace import optree
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from symgrad.api.call.function import Function
+
+
+def from_sympy(expression: Any, args: Sequence[Any] | None = None, **settings: Any) -> Function[..., Any]:
+    """Compile a SymPy expression, or a tuple, list, dict or matrix of expressions.
+
+    It is evaluated as NumPy code with one value for each part that occurs several times, and derived as any other
+    function: ``sg.grad(sg.from_sympy(...))``.
+
+    Args:
+        expression: what to compute. Sums and products run over whole numbers, from one known bound to another.
+        args: what the arguments stand for, one each: a symbol (of a number, or of an array: then the result has an
+            element for each), an ``IndexedBase``, a ``MatrixSymbol``, anything else that occurs in the expression
+            (``q(t)``, ``Derivative(q(t), t)``), or a list, tuple or matrix of such, for one array of them. Without it,
+            the free symbols by name. Extents of an ``IndexedBase`` or a ``MatrixSymbol`` that are symbols are those of
+            the array.
+        settings: those of `jit`.
+
+    Returns:
+        A `Function` of the arguments, which have the symbols' names. A matrix of expressions gives an array of its
+        shape; where entries are arrays themselves, their axes come first. Of float32 arguments the result is float32.
+
+    Raises:
+        ArgumentError: a symbol of the expression is none of the arguments, or one of them stands there twice.
+        UnsupportedError: a function of SymPy's has no form in NumPy that symgrad compiles.
+        ShapeError: when called, an array has not the shape of its ``IndexedBase``, ``MatrixSymbol`` or list.
+
+    >>> import numpy as np, sympy, symgrad as sg
+    >>> x, k = sympy.symbols("x k")
+    >>> f = sg.from_sympy(sympy.exp(-k * x) * sympy.sin(x), (x, k))
+    >>> float(f(1.0, 0.5)), float(sg.grad(f)(0.0, 0.5))
+    (0.5103..., 1.0)
+    >>> f(np.array([0.0, np.pi / 2]), 0.0)
+    array([0., 1.])
+    """
+    import sympy
+
+    load()
+    leaves, structure = optree.tree_flatten(_frozen(expression))
+    whole = sympy.Tuple(*[sympy.sympify(leaf, strict=True) for leaf in leaves])
+    if args is None:
+        args = sorted((s for s in whole.free_symbols if isinstance(s, (sympy.Symbol, sympy.MatrixSymbol))), key=str)
+    keys = [key for arg in args for key, _ in _places(_frozen(arg))]
+    if len({*keys}) < len(keys):
+        raise ArgumentError(f"from_sympy: {next(k for k in keys if keys.count(k) > 1)} is two arguments")
+    _require_words(whole, {*keys, *[dim for key in keys for dim in getattr(key, "shape", None) or ()]})
+    names: list[str] = []
+    for k, arg in enumerate(args):
+        own = str(arg) if hasattr(arg, "name") else f"x{k}"
+        names.append(own if own.isidentifier() and not keyword.iskeyword(own) else identifier(own, names))
+    signature = inspect.Signature([inspect.Parameter(n, inspect.Parameter.POSITIONAL_OR_KEYWORD) for n in names])
+
+    def formula(*values: Any, **named: Any) -> Any:
+        known: dict[Any, Any] = {}
+        for arg, value in zip(args, signature.bind(*values, **named).args, strict=True):
+            for key, place in _places(_frozen(arg), value):
+                known[key] = value[place] if place else value
+                _bind_extents(key, known)
+        return optree.tree_unflatten(structure, list(in_numpy(whole, known)))
+
+    formula.__signature__ = signature  # type: ignore[attr-defined]
+    return jit(formula, **settings)
+
+
+def _frozen(tree: Any) -> Any:
+    """Make SymPy's matrices immutable: these are expressions; lists of them are structures."""
+    import sympy
+
+    if isinstance(tree, sympy.Tuple):
+        return tuple(map(_frozen, tree.args))
+    if isinstance(tree, (list, tuple)):
+        return type(tree)(map(_frozen, tree))
+    if isinstance(tree, dict):
+        return {key: _frozen(value) for key, value in tree.items()}
+    if isinstance(tree, sympy.MatrixBase):
+        return sympy.ImmutableDenseMatrix(tree)
+    return sympy.ImmutableDenseNDimArray(tree) if isinstance(tree, sympy.NDimArray) else tree
+
+
+def _places(arg: Any, value: Any = None) -> Iterator[tuple[Any, tuple[int, ...]]]:
+    """List what an argument stands for, each with its place in it; look at its shape where there is a value."""
+    if not isinstance(arg, (list, tuple)) and not hasattr(arg, "tolist"):
+        yield arg, ()
+        return
+    items = np.array(arg.tolist() if hasattr(arg, "tolist") else arg, dtype=object)
+    if value is not None and shape_of(value) != items.shape:
+        raise ShapeError(f"the argument for {arg} has the shape {shape_of(value)}, not {items.shape}")
+    yield from ((item, place) for place, item in np.ndenumerate(items))
+
+
+def _bind_extents(key: Any, known: dict[Any, Any]) -> None:
+    """Learn of an array what its symbol says its extents are."""
+    shape = getattr(key, "shape", None)
+    if shape is None:
+        return
+    actual = np.shape(known[key])
+    for k, dim in enumerate(shape):
+        if len(actual) != len(shape) or (dim.is_Integer and actual[k] != int(dim)):
+            raise ShapeError(f"the argument {key} has the shape {shape_of(known[key])}, not {tuple(shape)}")
+        if dim.is_Symbol and dim not in known:
+            known[dim] = actual[k]
+
+
+def _require_words(whole: Any, known: set[Any]) -> None:
+    """Look whether each part has a word, before anything is called."""
+    import sympy
+
+    seen, stack = {*known}, [whole]
+    while stack:
+        part = stack.pop()
+        if part in seen or part.is_Number or part.is_NumberSymbol:
+            continue
+        seen.add(part)
+        seen.update(part.variables if isinstance(part, (sympy.Sum, sympy.Product)) else ())
+        if part.is_Symbol or isinstance(part, (sympy.IndexedBase, sympy.MatrixSymbol)):
+            raise ArgumentError(f"{part} is none of the arguments of the expression", instead="it in args")
+        if not isinstance(part, sympy.Tuple):  # of results, limits, and branches with their conditions
+            try:
+                word_of(part)
+            except UnsupportedError as error:
+                doing = isinstance(part, (sympy.Derivative, sympy.Integral, sympy.Limit, sympy.Subs))
+                instead = f"{part}.doit()" if doing else "other functions: sympy.expand_func, .rewrite(...)"
+                raise UnsupportedError(f"from_sympy: {error.what}", instead=instead) from None
+        stack.extend(part.args if not hasattr(part, "tolist") else np.array(part.tolist(), dtype=object).ravel())

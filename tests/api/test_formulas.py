@@ -1,0 +1,209 @@
+"""SymPy's expressions compiled, beside `lambdify` and SymPy's own derivatives; programs as SymPy's expressions."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import sympy as sp
+from sympy import I, Indexed, IndexedBase, Matrix, MatrixSymbol, Piecewise, Product, Sum
+
+import symgrad as sg
+from symgrad.errors import ArgumentError, ShapeError, UnsupportedError
+
+x, y, t = sp.symbols("x y t")
+i, j = sp.symbols("i j", integer=True)
+n = sp.Symbol("n", integer=True)
+u, v = IndexedBase("u"), IndexedBase("v", shape=(n,))
+A = MatrixSymbol("A", 2, 3)
+q = sp.Function("q")(t)
+
+SCALARS = [
+    x * y + x / y - 3, (x + 1) ** 3 / (y - 7) ** 2, sp.sqrt(x) * y ** sp.Rational(3, 2), 2**-x + x**y, -x, x,
+    sp.pi * x - sp.E,
+    sp.sqrt(2) * x + sp.Rational(1, 3) + sp.EulerGamma, sp.exp(-x**2) * sp.sin(y), sp.log(x, 3) + sp.log(1 + y),
+    sp.tan(x) + sp.cot(y), sp.sec(x) * sp.csc(y), sp.asin(x / 3) + sp.acos(y / 4), sp.atan2(y, x) + sp.atan(x * y),
+    sp.acot(x) + sp.asec(x + 1) + sp.acsc(y + 1), sp.sinh(x) + sp.cosh(y) + sp.tanh(x * y),
+    sp.sech(x) + sp.csch(y) + sp.coth(x),
+    sp.asinh(x) + sp.acosh(1 + y) + sp.atanh(x / 4), sp.acoth(x + 2) + sp.acsch(y) + sp.asech(x / 4),
+    sp.erf(x) + sp.erfc(y), sp.erfinv(x / 3), sp.gamma(x) + sp.loggamma(y), sp.digamma(x) + sp.polygamma(1,
+    y) + sp.polygamma(2, x),
+    sp.beta(x, y), sp.factorial(x), sp.besselj(0, x) + sp.besselj(1, y), sp.besseli(0, x) - sp.besseli(1, y),
+    sp.LambertW(x),
+    sp.Ei(x), sp.lowergamma(2, x) + sp.uppergamma(3, y), sp.Abs(x - y) + sp.sign(x - y) * x, sp.sinc(x * y),
+    sp.Max(x, y, x * y) - sp.Min(x, y, 1), sp.Heaviside(x - 1) * x + sp.floor(y) * x, sp.Mod(x, y) + sp.frac(y),
+    Piecewise((x**2, x < y), (sp.sin(x), sp.And(x > 1, y < 5)), (y, True)), Piecewise((sp.sqrt(x - 5), x > 5), (x * y,
+    True)),
+    Piecewise((x, sp.Or(x > y, x > 3)), (y, True)), Piecewise((x, sp.ITE(x > 1, y > 1, y < 2)), (y, True)),
+    Piecewise((x, sp.Xor(x > 1, sp.Not(y > 1))), (y, sp.Eq(x, x) | sp.Ne(x, y))),
+    Sum(x**i / sp.factorial(i), (i, 0, 9)), Product(1 + x / i, (i, 1, 7)), Sum(x * y, (i, 1, 4)), Product(x, (i, 1,
+    3)) * y,
+    Sum(sp.sin(i * x) * sp.cos(j * y), (i, 1, 3), (j, 0, 2)), Sum(x**i * y**j, (i, 0, j), (j, 1, 3)),
+    sp.KroneckerDelta(2, 2) * x + Sum(sp.KroneckerDelta(i, 2) * x**i, (i, 0, 4)) + y,
+    sp.Float("1e-30") + 10**30 * x + y,
+]
+PLACES = [(0.7, 1.3), (1.9, 0.4), (2.3, 2.9)]
+
+
+def by_sympy(expression, place):
+    """SymPy's value at a place to many digits: lambdify has fewer, or no word."""
+    return float(evaluated(expression, dict(zip((x, y), place, strict=True))))
+
+
+def evaluated(expression, at):
+    return expression.subs({k: sp.Float(value, 40) for k, value in at.items()}).doit().evalf(40)
+
+
+def slope(expression, symbol, place):
+    """SymPy's derivative, or a difference of 40 digits where SymPy knows none (of floor)."""
+    found = expression.diff(symbol).doit()
+    if not found.has(sp.Derivative, sp.Subs, sp.Integral):
+        return by_sympy(found, place)
+    at, step = {k: sp.Float(value, 40) for k, value in zip((x, y), place, strict=True)}, sp.Float("1e-13", 40)
+    return float((evaluated(expression, {**at, symbol: at[symbol] + step})
+                  - evaluated(expression, {**at, symbol: at[symbol] - step})) / (2 * step))
+
+
+@pytest.fixture(scope="module")
+def compiled():
+    """All in one function: their values, and the gradient of each, at numbers and at arrays."""
+    return sg.from_sympy(SCALARS, (x, y))
+
+
+def test_values(compiled):
+    for place in PLACES:
+        for expression, found in zip(SCALARS, compiled(*place), strict=True):
+            np.testing.assert_allclose(found, by_sympy(expression, place), rtol=1e-12, atol=1e-13,
+                err_msg=str(expression))
+
+
+@pytest.mark.parametrize("symbol", [x, y])
+def test_gradients(compiled, symbol):
+    slopes = sg.jit(lambda x, y, dx, dy: sg.jvp(compiled, (x, y), (dx, dy))[1])
+    for place in PLACES:
+        for expression, found in zip(SCALARS, slopes(*place, float(symbol == x), float(symbol == y)), strict=True):
+            want = slope(expression, symbol, place)
+            np.testing.assert_allclose(found, want, rtol=1e-12, atol=1e-12, err_msg=f"{expression} by {symbol}")
+
+
+def test_arrays_are_broadcast_and_agree_with_lambdify(compiled):
+    xs, ys = np.array([[0.7, 1.9, 2.3]]), np.array([[1.3], [0.4]])
+    whole = [array.copy() for array in np.broadcast_arrays(xs, ys)]  # its select broadcasts no conditions
+    unknown = sp.Sum, sp.Product, sp.erfinv, sp.LambertW, sp.besselj, sp.besseli, sp.frac
+    known = [e for e in SCALARS if not e.has(*unknown)]
+    for k, found in enumerate(compiled(xs, ys)):
+        expression = SCALARS[k]
+        if expression in known:
+            with np.errstate(all="ignore"):
+                want = sp.lambdify((x, y), expression, "scipy")(*whole)
+            np.testing.assert_allclose(*np.broadcast_arrays(found, want), rtol=1e-12, atol=1e-13,
+                err_msg=str(expression))
+        each = compiled(xs[0, 1], ys[1, 0])[k]
+        np.testing.assert_allclose(np.broadcast_to(found, (2, 3))[1, 1], each, rtol=1e-13, atol=1e-13)
+
+
+def test_float32_stays(compiled):
+    for expression, found in zip(SCALARS, compiled(np.float32([0.7, 1.9]), np.float32(1.3)), strict=True):
+        assert np.asarray(found).dtype == np.float32, expression
+
+
+B, U, V = np.arange(6.0).reshape(2, 3) ** 2, np.array([1.0, 2.0, 4.0, 9.0]), np.arange(4.0)
+
+TREES = [  # arguments, expression, values, the same in NumPy
+    ((x, y), Matrix([[x, y], [1, x * y]]), (2.0, 3.0), lambda x, y: [[x, y], [1, x * y]]),
+    ((x, y), Matrix([x * y, y]).jacobian([x, y]), (2.0, 3.0), lambda x, y: [[y, x], [0, 1]]),
+    ((x, y), (x, [x + y, Matrix([x])], {"a": y}), (2.0, 3.0), lambda x, y: (x, [x + y, [[x]]], {"a": y})),
+    ((x, y), sp.Array([[[x, y]], [[1, 2]]]), (2.0, 3.0), lambda x, y: [[[x, y]], [[1, 2]]]),
+    ((A, u), A[0, 1] * u[2] + A[1, 2] ** 2, (B, U), lambda a, u: a[0, 1] * u[2] + a[1, 2] ** 2),
+    ((u, v), Sum(u[i] * v[i] ** 2 + 1, (i, 0, n - 1)), (U, V), lambda u, v: np.sum(u * v**2 + 1)),
+    ((u, v), Sum((u[i] - v[j]) ** 2 + i * j, (i, 0, n - 1), (j, 0, n - 1)), (U, V),
+     lambda u, v: np.sum((u[:, None] - v) ** 2) + 36),
+    ((u,), Product(u[i + 1] - u[i], (i, 0, 2)) + Sum(Indexed(u, 2 * i), (i, 0, 1)), (U,),
+     lambda u: np.prod(u[1:] - u[:-1]) + u[0] + u[2]),
+    ((u,), Sum(u[i] * u[j], (i, 0, j), (j, 0, 3)), (U,), lambda u: np.sum(np.tril(u[:, None] * u))),
+    ((A, x), Sum(A[i, 1] * x, (i, 0, 1)), (B, V), lambda a, x: a[:, 1].sum() * x),
+    ((A,), A * A.T + sp.Identity(2) - sp.ZeroMatrix(2, 2), (B,), lambda a: a @ a.T + np.eye(2)),
+    ((A,), sp.Trace(A * A.T) + sp.Determinant(A * A.T), (B,), lambda a: np.trace(a @ a.T) + np.linalg.det(a @ a.T)),
+    ((A,), (A * A.T).inverse() * A + 2 * A, (B,), lambda a: np.linalg.inv(a @ a.T) @ a + 2 * a),
+    (([q, q.diff(t)], x), x * q.diff(t) ** 2 / 2 - sp.cos(q), (U[:2], 2.0), lambda q,
+     x: x * q[1] ** 2 / 2 - np.cos(q[0])),
+    ((Matrix([[x, y]]), t), x * t + y, (B[:1, :2], 3.0), lambda m, t: m[0, 0] * t + m[0, 1]),
+]
+
+
+def test_structures_and_matrices():
+    """Their values, and the derivatives of their sums."""
+    for args, expression, values, plain in TREES:
+        f = sg.from_sympy(expression, args)
+        want = plain(*values)
+        sg.tree_map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-12), f(*values), arrays_of(want, f(*values)))
+    total = sg.value_and_grad(lambda *every: sum(sg.from_sympy(e, a)(*v) for (a, e, *_), v in zip(SUMS, every,
+        strict=True)),
+                              tuple(range(len(SUMS))))
+    plainly = sg.grad(lambda *every: sum(plain(*v) for (*_, plain), v in zip(SUMS, every, strict=True)),
+        tuple(range(len(SUMS))))
+    given = [row[2] for row in SUMS]
+    for own, want in zip(total(*given)[1], plainly(*given), strict=True):
+        for a, b in zip(own, want, strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-12)
+
+
+def arrays_of(want, like):
+    """Make arrays of what stands in the places of arrays."""
+    if isinstance(like, dict):
+        return {key: arrays_of(want[key], like[key]) for key in like}
+    if isinstance(like, (list, tuple)):
+        return type(like)(arrays_of(a, b) for a, b in zip(want, like, strict=True))
+    assert np.shape(want) == np.shape(like)
+    return np.asarray(want, float)
+
+
+SUMS = [row for row in TREES if row[2][0] is U]
+
+
+def test_entries_that_are_arrays_keep_their_axes_in_front():
+    found = sg.from_sympy(Matrix([[x, y], [0, 1]]), (x, y))(np.float32([1, 2, 3]), np.float32(5))
+    assert (found.shape, found.dtype) == ((3, 2, 2), np.float32)
+    np.testing.assert_array_equal(found[2], [[3, 5], [0, 1]])
+
+
+def test_arguments_by_name_and_open_extents():
+    f = sg.from_sympy(Sum(v[i] ** 2, (i, 0, n - 1)) * x, specs={"v": "f64[m]", "x": "f64[]"}, args=(v, x))
+    for size in (1, 3, 10):
+        assert f(np.ones(size), 2.0) == 2 * size
+        np.testing.assert_array_equal(sg.grad(f)(np.arange(float(size)), 0.5), np.arange(float(size)))
+    assert sg.from_sympy(x - y)(3.0, 1.0) == sg.from_sympy(x - y)(y=1.0, x=3.0) == 2
+    assert sg.from_sympy(Sum(x**i, (i, 0, n)), (x, n), static_argnames="n")(2.0, 3) == 15
+
+
+def test_deep_and_shared_expressions():
+    deep, wide = x, x
+    for _ in range(3000):
+        deep = sp.sin(deep, evaluate=False)
+    for k in range(40):
+        wide = sp.cos(wide * y) + wide * (k + 1) / 40
+    want, other = 0.5, 0.5
+    for _ in range(3000):
+        want = np.sin(want)
+    for k in range(40):
+        other = np.cos(other * 0.7) + other * (k + 1) / 40
+    found = sg.from_sympy((deep, wide), (x, y))(0.5, 0.7)
+    np.testing.assert_allclose(found, (want, other), rtol=1e-12)
+
+
+@pytest.mark.parametrize(("call", "error", "message"), [
+    (lambda: sg.from_sympy(x + y, [x]), ArgumentError, "y is none of the arguments"),
+    (lambda: sg.from_sympy(u[0], [x]), ArgumentError, "u is none of the arguments"),
+    (lambda: sg.from_sympy(x, [x, x]), ArgumentError, "x is two arguments"),
+    (lambda: sg.from_sympy(sp.Si(x), [x]), UnsupportedError, r"no NumPy word for SymPy's Si in Si\(x\)"),
+    (lambda: sg.from_sympy(1 + I * x, [x]), UnsupportedError, "no NumPy word for SymPy's ImaginaryUnit in I"),
+    (lambda: sg.from_sympy(sp.Integral(sp.exp(x**2), x), [x]), UnsupportedError, r"Integral(.|\n)*doit\(\)"),
+    (lambda: sg.from_sympy(q.diff(t), [t]), UnsupportedError, "Derivative"),
+    (lambda: sg.from_sympy(Sum(x**i, (i, 0, sp.oo)), [x])(0.5), UnsupportedError, "which has no end"),
+    (lambda: sg.from_sympy(sp.besselj(2, x), [x])(0.5), UnsupportedError, "besselj of the order 2"),
+    (lambda: sg.from_sympy(A[0, 0], [A])(np.ones((3, 3))), ShapeError, r"A has the shape \(3, 3\), not \(2, 3\)"),
+    (lambda: sg.from_sympy(x * y, [(x, y)])(np.ones(3)), ShapeError, r"has the shape \(3,\), not \(2,\)"),
+    (lambda: sg.from_sympy("x + 1"), sp.SympifyError, "x \\+ 1"),
+])
+def test_what_is_refused(call, error, message):
+    with pytest.raises(error, match=message):
+        call()
