@@ -131,6 +131,10 @@ def test_what_is_spelled_how_runs_and_is_there(request):
     assert sorted(named - {*sg.__all__}) == []
 
 
+def test_the_page_of_sympy_runs(request):
+    run("sympy", request)
+
+
 # -- docs/api.md
 
 GROUPS = {

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
+
 import numpy as np
 import pytest
 import sympy as sp
+from scipy import special
 from sympy import I, Indexed, IndexedBase, Matrix, MatrixSymbol, Piecewise, Product, Sum
 
 import symgrad as sg
@@ -207,3 +210,101 @@ def test_deep_and_shared_expressions():
 def test_what_is_refused(call, error, message):
     with pytest.raises(error, match=message):
         call()
+
+
+# -- to_sympy
+
+M = np.array([[0.4, 1.3], [0.7, 2.1]])
+
+
+def softmax(a):
+    e = np.exp(a - a.max(axis=-1, keepdims=True))
+    return e / e.sum(axis=-1, keepdims=True)
+
+
+WRITTEN = [
+    (lambda x, y: np.exp(-x * y) * np.sin(x) + np.log1p(x) ** 3 / np.sqrt(y), (0.7, 1.3)),
+    (lambda x, y: (np.where((x > y) & (x > 0), x**2, -y), np.maximum(x, y), np.clip(x, 0, 1), np.abs(x - y)), (0.7,
+     1.3)),
+    (lambda x, y: np.arctan2(y, x) + np.hypot(x, y) + np.logaddexp(x, y) + x % y + np.floor(3 * y) + np.cbrt(x), (0.7,
+     1.3)),
+    (lambda x, y: {"a": special.gamma(x) * special.gammaln(y), "b": [special.erf(x), special.expit(y),
+     special.j0(x)]}, (0.7, 1.3)),
+    (lambda x, y: special.expi(x) + special.digamma(y) + special.polygamma(2, x) + special.erfinv(x) + special.zeta(3,
+     y), (0.7, 1.3)),
+    (lambda a: (a @ a.T, a.sum(0), a.prod(), a.max(axis=0), a.min(), a.T[::-1], np.cumsum(a, axis=1)), (M,)),
+    (lambda a: (np.mean(a), np.var(a), a[0, :] * a[:, 1], np.concatenate([a, a]), a[[1, 0]]), (M,)),
+    (lambda a: (softmax(a), special.logsumexp(a, axis=1), np.linalg.norm(a), np.einsum("ij,kj->ik", a, M),
+     np.any(a > 1)), (M,)),
+    (sg.grad(lambda a: np.sum(np.tanh(a @ a)) * a[0, 1]), (M,)),
+    (sg.hessian(lambda v: v[0] ** 3 * np.sin(v[1]) + np.prod(v)), (M[0],)),
+    (sg.grad(lambda x: np.float64(2.5) * x**2.5 + np.pi * x), (0.7,)),
+]
+
+
+def check(found, want, at):
+    """Compare structures of expressions, at numbers, with those of arrays."""
+    if isinstance(want, (tuple, list, dict)):
+        for one, other in zip(*(v.values() if isinstance(v, dict) else v for v in (found, want)), strict=True):
+            check(one, other, at)
+        return
+    assert np.shape(found) == np.shape(want)
+    values = [e.subs(at) for e in (sp.flatten(found) if isinstance(found, sp.NDimArray) else [found])]
+    values = [float(bool(e)) if e in {sp.true, sp.false} else float(e.evalf(20)) for e in values]
+    np.testing.assert_allclose(values, np.ravel(want).astype(float), rtol=1e-12, atol=1e-13)
+
+
+def test_functions_are_written_in_sympy():
+    for fun, values in WRITTEN:
+        f = sg.jit(fun)
+        symbols = [sp.Matrix(2, 2, sp.symbols("a:4", real=True)) if np.ndim(v) == 2 else
+                   sp.Array(sp.symbols(f"v:{len(v)}")) if np.ndim(v) else s for v, s in zip(values, (x, y),
+                       strict=False)]
+        at = {}
+        for symbol, value in zip(symbols, values, strict=True):
+            at |= dict(zip(sp.flatten(symbol), np.ravel(value), strict=True)) if np.ndim(value) else {symbol: value}
+        want = f(*values)
+        check(f.to_sympy(*symbols), want, at)
+        again = f.to_sympy(*values)  # symbols by the names of arguments
+        check(again, want, by_name(f, values))
+        assert sp.latex(again)
+
+
+def by_name(f, values):
+    """The symbols that numbers of arguments get."""
+    names = inspect.signature(f).parameters
+    return {
+        sp.Symbol("_".join([name, *map(str, place)]), real=True): one
+        for name, value in zip(names, values, strict=True) for place, one in np.ndenumerate(value)
+    }
+
+
+def test_there_and_back():
+    f = sg.jit(lambda x, y: np.exp(-x * y) * np.sin(x) + np.where(x > y, x, y**2))
+    g = sg.from_sympy(f.to_sympy(x, y), (x, y))
+    for place in PLACES:
+        np.testing.assert_allclose(g(*place), f(*place), rtol=1e-14)
+        np.testing.assert_allclose(sg.grad(g)(*place), sg.grad(f)(*place), rtol=1e-13)
+    assert f.to_sympy(x, y) == sp.exp(-x * y) * sp.sin(x) + Piecewise((x, x > y), (y**2, True))
+    cubes = sg.grad(lambda x: np.sum(x**3)).to_sympy(M[0])
+    assert sp.latex(cubes) == r"\left[\begin{matrix}3 x_{0}^{2} & 3 x_{1}^{2}\end{matrix}\right]"
+    w = np.array([2.0, 0.5])
+    assert sg.jit(lambda x, n: np.sum(w * x) * n, static_argnums=1).to_sympy(x, 3) == sp.Rational(15, 2) * x
+
+
+@pytest.mark.parametrize(("call", "message"), [
+    (lambda: sg.jit(np.sum).to_sympy(np.ones(20_000)), "more than 10000 numbers on the way"),
+    (lambda: sg.jit(np.sum).to_sympy(sg.spec("f64[n]")), "the open extents n"),
+    (lambda: sg.jit(np.linalg.cholesky).to_sympy(np.eye(3)), r"cholesky of \[\[3, 3\]\] has no formula"),
+    (lambda: sg.jit(lambda x: x if x > 0 else -x).to_sympy(1.0), "conditions of Python on values"),
+    (lambda: sg.jit(squared).to_sympy(1.0), "more than 10000 operations"),
+])
+def test_what_is_not_written(call, message):
+    with pytest.raises(UnsupportedError, match=message):
+        call()
+
+
+def squared(x):
+    for _ in range(14):
+        x = np.sin(x) + np.cos(x)
+    return x

@@ -615,6 +615,45 @@ class Function(Generic[P, R]):
         stages, program, _, tree, *_ = self._staged(signature, call.leaves)
         return Lowered(self, signature, stages, program, tree, call.leaves)
 
+    def to_sympy(self, *args: Any, **kwargs: Any) -> Any:
+        """Write the function as SymPy expressions, of which ``sympy.latex`` makes formulas: of one with few numbers.
+
+        Args:
+            args: SymPy symbols or expressions, each for a float64; matrices and arrays of them for arrays. Or
+                arguments or specs as for `lower`: then there is a real symbol for each number, ``x_0_1`` for
+                ``x[0, 1]``.
+            kwargs: arguments by name.
+
+        Returns:
+            An expression, a SymPy array of them where the result is an array, in the result's structure.
+
+        Raises:
+            UnsupportedError: it computes too many numbers, its extents are open, or an operation has no formula, as
+                loops that were not unrolled and decompositions.
+
+        >>> import numpy as np, sympy, symgrad as sg
+        >>> f = sg.jit(lambda x, k: np.exp(-k * x) * np.sin(x))
+        >>> x, k = sympy.symbols("x k")
+        >>> f.to_sympy(x, k), sg.grad(lambda x: np.sum(x**3)).to_sympy(np.ones(2))
+        (exp(-k*x)*sin(x), [3*x_0**2, 3*x_1**2])
+        """
+        from symgrad.ops.written import in_sympy, shape_given
+
+        given: dict[int, Any] = {}
+
+        def described(leaf: Any) -> Any:
+            shape = shape_given(leaf)
+            if shape is None:
+                return leaf
+            made = Spec(shape, np.dtype(np.float64))
+            given[id(made)] = leaf, made
+            return made
+
+        specs, named = optree.tree_map(described, (args, kwargs))
+        lowered = self.of_constants().lower(*specs, **named)
+        leaves = [given.get(id(leaf), (None,))[0] for leaf in lowered.leaves]
+        return optree.tree_unflatten(lowered.tree, in_sympy(lowered.program, leaves))
+
     def lower_paths(
         self, specs: tuple[tuple[Any, ...], dict[str, Any]], calls: Sequence[tuple[tuple[Any, ...], dict[str, Any]]],
     ) -> tuple[list[Lowered], list[list[Any]]]:
@@ -1040,6 +1079,7 @@ class Lowered:
     Attributes:
         signature: what it was lowered for.
         tree: the structure of what the function returned while it was traced.
+        leaves: what it was lowered for: arrays, numbers and specs.
         entry: its compilation, where it is compiled.
     """
 
@@ -1048,7 +1088,7 @@ class Lowered:
         leaves: list[Any], entry: Entry | None = None,
     ) -> None:
         self._function, self.signature, self.stages, self.program = function, signature, stages, program
-        self.tree, self._leaves, self.entry = tree, leaves, entry
+        self.tree, self.leaves, self.entry = tree, leaves, entry
 
     def as_text(self, stage: str = "optimized") -> str:
         """Print a stage: ``traced``, ``stable``, ``derived``, ``optimized`` (Python), ``loops``, ``c``."""
@@ -1062,4 +1102,4 @@ class Lowered:
 
     def compile(self) -> Function[..., Any]:
         """Compile for this signature alone: every call must fit it."""
-        return self._function.fixed(self.signature, self._leaves)
+        return self._function.fixed(self.signature, self.leaves)
