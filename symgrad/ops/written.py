@@ -99,8 +99,15 @@ def _computed(node: Node, values: list[Any]) -> Any:
             made[place] = _number(node.params[0].array[place].item())
         return made
     found = None
+    if op.name in _TRUTHS and node.dtype.kind == "b":
+        values = [
+            v if i.dtype.kind == "b" else np.asarray(np.frompyfunc(lambda x: sp.Ne(x, 0), 1, 1)(v), dtype=object)
+            for v, i in zip(values, node.inputs, strict=True)
+        ]
     try:
-        if isinstance(op, Elementwise):
+        if op.name in _TRUTHS and node.dtype.kind != "b":
+            pass  # bits of integers
+        elif isinstance(op, Elementwise):
             if (formula := _FORMULAS.get(op.name) or op.value or _named_alike(op.name)) is not None:
                 if op.name == "astype":
                     params = {"before": node.inputs[0].dtype.kind, "after": node.dtype.kind}
@@ -176,7 +183,7 @@ _FORMULAS: dict[str, Callable[..., Any]] = {
     "power_int": lambda x, exponent: x**exponent, "astype": _astype, "stop_gradient": lambda x: x,
     "where": lambda condition, a, b: sp.Piecewise((a, condition), (b, True)), "relu": lambda x: sp.Max(x, 0),
     "logical_and": sp.And, "logical_or": sp.Or, "logical_xor": sp.Xor, "logical_not": sp.Not,
-    "bitwise_and": sp.And, "bitwise_or": sp.Or, "bitwise_xor": sp.Xor, "invert": sp.Not,  # which take no integers
+    "bitwise_and": sp.And, "bitwise_or": sp.Or, "bitwise_xor": sp.Xor, "invert": sp.Not,
     "fmax": sp.Max, "fmin": sp.Min, "trunc": lambda x: _astype(x, "f", "i"),
     "heaviside": sp.Heaviside, "polygamma": lambda x, order: sp.polygamma(order, x),
     "direction": lambda a, b, h: sp.Piecewise((0, sp.Eq(h, 0)), (a / h, True)),
@@ -190,3 +197,9 @@ _FORMULAS: dict[str, Callable[..., Any]] = {
 """Formulas of ops that need none for their derivatives, or another one: of conditions that are SymPy's."""
 
 _REDUCED: dict[str, Callable[..., Any]] = {"max": sp.Max, "min": sp.Min, "any": sp.Or, "all": sp.And}
+
+_TRUTHS = frozenset({
+    "logical_and", "logical_or", "logical_xor", "logical_not", "bitwise_and", "bitwise_or", "bitwise_xor", "invert",
+    "any", "all",
+})
+"""What is of truth values: a number is one where it is not 0."""

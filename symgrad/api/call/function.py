@@ -649,7 +649,8 @@ class Function(Generic[P, R]):
             given[id(made)] = leaf, made
             return made
 
-        specs, named = optree.tree_map(described, (args, kwargs))
+        whole: Any = (args, kwargs)
+        specs, named = optree.tree_map(described, whole)
         lowered = self.of_constants().lower(*specs, **named)
         leaves = [given.get(id(leaf), (None,))[0] for leaf in lowered.leaves]
         return optree.tree_unflatten(lowered.tree, in_sympy(lowered.program, leaves))
