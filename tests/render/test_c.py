@@ -205,7 +205,7 @@ def main_of(lowered: Any, args: Any, loops: Any, source: Any, results: list[Any]
         [
             "#include <stdlib.h>\n#include <string.h>",
             source.text,
-            NEAR.format("1e-5" if single else "1e-9"),
+            NEAR.format("1e-6" if single else "1e-9"),
             *lines,
             "int main(void) {",
             *body,
