@@ -169,6 +169,13 @@ def _apart(value: Any) -> tuple[Any, Any, Any]:
 def _together(kind: type, data: Any, parts: Any) -> Any:
     made: Any = object.__new__(kind)
     names, rest = data
-    for name, part in [*zip(names, parts, strict=True), *[(name, one.value) for name, one in rest]]:
+    for name, part in [*zip(names, parts, strict=True), *[(name, _fresh(one.value)) for name, one in rest]]:
         object.__setattr__(made, name, part)
     return made
+
+
+def _fresh(value: Any) -> Any:
+    """Copy lists and dicts, so that what a traced function appends is not in those of the caller."""
+    if type(value) is list:
+        return [*map(_fresh, value)]
+    return {name: _fresh(part) for name, part in value.items()} if type(value) is dict else value

@@ -187,3 +187,25 @@ def test_settings_are_results_too() -> None:
     loss = lambda x, name: (np.sum(x), {"name": name, "of": np.sin, "x": x})  # noqa: E731
     _, aux = sg.grad(loss, has_aux=True, options=NO_C)(np.ones(2), "l2")
     assert (aux["name"], aux["of"], aux["x"].tolist()) == ("l2", np.sin, [1.0, 1.0])
+
+
+class _Log:
+    def __init__(self) -> None:
+        self.total, self.seen = 0.0, []  # type: ignore[var-annotated]
+
+    def add(self, value: Any) -> None:
+        self.total = self.total + value
+        self.seen.append(value)
+
+
+def test_lists_of_an_object_get_no_traced_values() -> None:
+    """An object in a traced function is a new one, and so are its lists that hold no arrays."""
+    def added(x: Any, log: _Log) -> Any:
+        for v in x:
+            log.add(v)
+        return log.total * len(log.seen) + log.seen[-1]
+
+    log, compiled = _Log(), sg.jit(added, options=sg.Options(compiler="none"))
+    for _ in range(2):
+        np.testing.assert_allclose(compiled(np.array([0.3, -0.7, 1.2]), log), 3.6)
+        assert (log.total, log.seen) == (0.0, [])
