@@ -427,3 +427,24 @@ WRONG: dict[str, tuple[Any, Any, Any]] = {
 def test_a_wrong_rule_is_found(name):
     check, wrong, said = WRONG[name]
     assert said in "".join(check(wrong, Table(wrong)))
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int16])
+@pytest.mark.parametrize("wide", [np.int64, np.uint64, np.int16, np.uint8])
+def test_comparisons_with_numbers_that_no_element_is_are_decided(dtype: Any, wide: Any) -> None:
+    """Compilers warn of them; where a cast wraps, nothing is concluded."""
+    ends = np.iinfo(dtype)
+    x = np.array([ends.min, 0, 1, ends.max], dtype)
+    held = [n for n in (ends.min - 1, ends.min, 0, 200, ends.max, ends.max + 1)
+            if np.iinfo(wide).min <= n <= np.iinfo(wide).max]
+    compared = [np.less, np.less_equal, np.greater, np.greater_equal, np.equal, np.not_equal]
+
+    def table(x: Any) -> Any:
+        return [f(x.astype(wide), np.array(n, wide)) for f in compared for n in held] + [f(n, x.astype(wide)) for f in
+            compared for n in map(wide, held)]
+
+    lowered = sg.jit(table).lower(x)
+    for found, wanted in zip(evaluate(lowered.program, [x]), table(x), strict=True):
+        np.testing.assert_array_equal(found, wanted)
+    if np.can_cast(dtype, wide) and ends.max < np.iinfo(wide).max:
+        assert f"== {ends.max + 1}" not in lowered.as_text()

@@ -17,7 +17,7 @@ from symgrad.ir.op import Elementwise, Leaf, Op
 from symgrad.ops.arrays.views import expand_dims
 from symgrad.ops.declare.traits import OR as EITHER
 from symgrad.ops.elementwise import logical
-from symgrad.transforms.build import array, literal, make, taken, truth_table
+from symgrad.transforms.build import array, literal, make, shaped, taken, truth_table
 from symgrad.transforms.rewrite.contractions import convolved, multiplied, slid, turned
 from symgrad.transforms.rewrite.engine import NUMBER, PARAM, By, Run, Table, by, computed, family, rule, viewed
 from symgrad.transforms.rewrite.places import by_places, not_zero, on_diagonal, placed
@@ -151,6 +151,22 @@ def anywhere(run: Run, node: Node) -> Node | None:
     return make(run.graph, node.op, reduce(partial(make, run.graph, logical.logical_or), found), axes=axes)
 
 
+def decided(run: Run, node: Node) -> Node | None:
+    """Decide a comparison of an integer with a number beyond those of the dtype that it was made of."""
+    for k, made in enumerate(node.inputs if node.dtype.kind == "b" else ()):
+        number, x = array(node.inputs[1 - k]), made
+        if made.op is ops.astype and np.can_cast(made.inputs[0].dtype, made.dtype):
+            x = made.inputs[0]
+        if number is None or number.shape or x.dtype.kind not in "iu" or number.dtype.kind not in "iu":
+            continue
+        ends = [int(end) for end in (np.iinfo(x.dtype).min, np.iinfo(x.dtype).max)]
+        if ends[0] <= int(number) <= ends[1]:
+            continue
+        given = [np.asarray(ends[0], made.dtype), number]
+        return shaped(run.graph, literal(run.graph, node.op.evaluate(*(given if k == 0 else given[::-1]))), node.shape)
+    return None
+
+
 REDUCTION = family(ops.sum, ops.prod, ops.any, ops.all, ops.max, ops.min)
 AND, OR = family(logical.logical_and, logical.bitwise_and), family(logical.logical_or, logical.bitwise_or)
 NOT = family(logical.logical_not, logical.invert)
@@ -197,6 +213,7 @@ CHEAPER = Table(
     rule(lambda f, p: f(p, False), lambda p: p, f=OR, kinds="b"),
     rule(lambda f, p: f(p, True), lambda: True, f=OR, kinds="b"),
     rule(lambda f, g, p: f(g(p)), lambda p: p, f=NOT, g=NOT, kinds="b"),
+    By(decided, lambda op, _inputs: isinstance(op, Elementwise) and (op.infix or " ")[0] in "<>=!"),
     rule(lambda p, dtype: ops.astype(p, dtype=dtype) != 0, lambda p: p, dtype=PARAM, kinds="b",
          when=lambda p: p.dtype.kind == "b"),
 
