@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+import mpmath
 import numpy as np
 import pytest
 import scipy.integrate
@@ -150,3 +151,14 @@ def test_what_is_no_number_stays_none() -> None:
     for f, at in ((sc.rgamma, [-400.0, -3.0, -np.inf, 2.5]), (sc.pdtr, [-1.0, 2.0]), (sc.chdtr, [-1.0, 2.0])):
         given = (np.array(at), np.full(len(at), 0.7))[: 1 + (f is not sc.rgamma)]
         np.testing.assert_allclose(sg.jit(f, options=INTERPRETED)(*given), f(*given), rtol=1e-13, atol=1e-15)
+
+
+@pytest.mark.parametrize(("name", "exactly"), [("binom", "binomial"), ("poch", "rf"), ("beta", "beta")])
+def test_quotients_of_gammas_that_overflow(name: str, exactly: str) -> None:
+    """Far from 0 the gamma functions are infinite, or 0, and their quotient is neither; SciPy itself is off there."""
+    rng, wanted = np.random.default_rng(0), getattr(mpmath, exactly)
+    a, b = rng.uniform(-300, 300, 60), np.concatenate([rng.uniform(-20, 20, 30), rng.uniform(-300, 300, 30)])
+    a[:3], b[:3] = (0.3, -170.5, -170.5), (-170.5, -0.3, 0.3)
+    found = sg.jit(getattr(sc, name), options=INTERPRETED)(a, b)
+    reference = np.array([float(wanted(mpmath.mpf(x), mpmath.mpf(y))) for x, y in zip(a, b, strict=True)])
+    np.testing.assert_allclose(found, reference, rtol=2e-10, atol=1e-300)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from functools import partial
+from functools import partial, reduce
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from symgrad.ops.elementwise.special import no_slope
 from symgrad.ops.numpy.reductions import floating
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
 
 def _one_dtype(op: Any) -> Callable[..., Any]:
@@ -49,7 +49,17 @@ def betaln(a: Any, b: Any) -> Any:
 
 @answers(Late("beta"))
 def beta(a: Any, b: Any) -> Any:
-    return np.where(np.minimum(a, b) > 0, np.exp(betaln(a, b)), gamma(a) * gamma(b) / gamma(a + b))
+    return np.where(np.minimum(a, b) > 0, np.exp(betaln(a, b)), _gammas((a, b), a + b))
+
+
+def _gammas(above: Sequence[Any], below: Any) -> Any:
+    """Return a product of gamma functions over another: by their logarithms where one is too large or too small."""
+    every = [lift(x) for x in (*above, below)]
+    most = 34 if all(x.dtype == np.float32 for x in every) else 170
+    far = reduce(np.logical_or, [np.abs(x) > most for x in every])
+    logarithm = sum([gammaln(x) for x in above], 0.0) - gammaln(below)
+    sign = math.prod([np.where((x < 0) & (np.floor(x) % 2 != 0), -1.0, 1.0).astype(x.dtype) for x in every])
+    return np.where(far, sign * np.exp(logarithm), math.prod([gamma(x) for x in above]) / gamma(below))
 
 
 @answers(Late("multigammaln"))
@@ -127,7 +137,7 @@ def _lambertw(z: Any, k: Any, tol: Any) -> Any:
 
 _FORMULAS: dict[str, Callable[..., Any]] = {
     "poch": lambda z, m: np.where(
-        np.minimum(z, z + m) > 0, np.exp(gammaln(z + m) - gammaln(z)), gamma(z + m) / gamma(z)),
+        np.minimum(z, z + m) > 0, np.exp(gammaln(z + m) - gammaln(z)), _gammas((z + m,), z)),
     "binom": lambda n, k: 1 / ((n + 1) * beta(n - k + 1, k + 1)),
     "loggamma": lambda z: np.where(z >= 0, gammaln(z), np.nan),  # of real numbers below 0 it would be complex
     "boxcox": lambda x, lmbda: _power_less_one(np.log(x), lmbda),
