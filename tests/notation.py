@@ -39,7 +39,7 @@ ROUTINES: dict[str, Callable[..., Array]] = {
     "sg_lu_solve": lambda lu, x, trans: OPS["lu_solve"].evaluate(lu[:-1], lu, x, trans=trans, checked=False),
     "sg_pivots": lambda _, a: np.concatenate([a[:-3], OPS["pivot_order"].evaluate(a[:-5])]),
     "sg_argsort": lambda _, a: np.stack([a[0], a[0], np.argsort(a[0], kind="stable"), a[0]]),
-    "sg_searchsorted": lambda a, v, right: np.searchsorted(a, v, "right" if right else "left"),
+    "sg_searchsorted": lambda a, v, right: np.asarray(np.searchsorted(a, v, "right" if right else "left")),
     "sg_cofactors": lambda _, a: np.concatenate([OPS["cofactors"].evaluate(a[:-4], None), a[-4:]]),
 }
 """What each routine makes of the matrix that it reads and the one that it writes."""

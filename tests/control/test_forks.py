@@ -286,7 +286,8 @@ def a_window(x):
 
 
 def by_another_name(x):
-    out, y = [], 0.0
+    out: list[Any] = []
+    y = 0.0
     last = out
     for v in x[:14]:
         y = y + v if v > 0 else 0.3 * y
@@ -478,7 +479,8 @@ def by_functions(x):
 
 
 _TABLE: dict[str, Any] = {"n": 0}
-PUT, GET = _TABLE.update, _TABLE.get
+PUT: Any = _TABLE.update
+GET: Any = _TABLE.get
 
 
 def by_methods(x):
