@@ -395,7 +395,7 @@ class _Survey:
                 self.place(Slot(cell, "cell_contents", partial(getattr, cell), partial(setattr, cell)), name, paths)
             elif name in names or not (name in reads.texts or hasattr(builtins, name)):
                 self.named(names, name, name, paths)
-        called = not any(inner is one for one in self.roots)
+        called = not any(inner is _unwrapped(one)[-1] for one in self.roots)
         for attribute in ("__code__", "__defaults__", "__kwdefaults__"):  # IPython's autoreload sets them
             found = getattr(inner, attribute)
             values = () if attribute == "__code__" else _values(found)
