@@ -155,7 +155,8 @@ def decided(run: Run, node: Node) -> Node | None:
     """Decide a comparison of an integer with a number beyond those of the dtype that it was made of."""
     for k, made in enumerate(node.inputs if node.dtype.kind == "b" else ()):
         number, x = array(node.inputs[1 - k]), made
-        if made.op is ops.astype and np.can_cast(made.inputs[0].dtype, made.dtype):
+        is_cast = isinstance(made.op, Elementwise) and "dtype" in made.op.params
+        if is_cast and np.can_cast(made.inputs[0].dtype, made.dtype):
             x = made.inputs[0]
         if number is None or number.shape or x.dtype.kind not in "iu" or number.dtype.kind not in "iu":
             continue
