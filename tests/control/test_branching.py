@@ -53,6 +53,11 @@ def test_loops_that_ask_in_a_function_and_append(seed):
     assert not wrong((seed,), INTERPRETED, rounds=True)
 
 
+def test_a_condition_is_asked_again_in_a_way_that_is_tried():
+    """A KeyError, once."""
+    assert not wrong((2316,), INTERPRETED)
+
+
 def test_in_c():
     assert not wrong((20, 21), COMPILED)
 

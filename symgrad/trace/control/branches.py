@@ -329,7 +329,7 @@ class Branches:
             if not node.is_constant:
                 self.asked += 1
                 self._record(trace, node, frame, Branch(outcome, place))
-        elif (number := self._numbers.get(asked)) is not None:
+        elif (number := self._numbers.get(asked)) in self.moments:  # not of one asked before a way that is tried
             self.moments[number] = self.moments[number]._replace(again=self.clock)
         return self._known[asked]
 
