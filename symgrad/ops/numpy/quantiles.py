@@ -48,8 +48,11 @@ def _median(*, skips: bool) -> Callable[..., Any]:
             return keep_dims(np.mean(a, -1), axes, UNSET if keepdims is False else keepdims)
         require_some(a, a.ndim - 1, "median")
         a = floating(np.sort(a, -1))
-        number = _present(a) if skips else a.shape[-1] * np.ones(1, np.int64)
-        low, high = [_picked(a, np.maximum(number - k, 0) // 2)[..., 0] for k in (1, 0)]
+        if type(n) is int and not skips:
+            low, high = [a[..., (n - k) // 2] for k in (1, 0)]
+        else:
+            number = _present(a) if skips else a.shape[-1] * np.ones(1, np.int64)
+            low, high = [_picked(a, np.maximum(number - k, 0) // 2)[..., 0] for k in (1, 0)]
         made = low if type(n) is int and n % 2 and not skips else (low + high) / 2
         return keep_dims(made if skips else _or_nan(made, a), axes, UNSET if keepdims is False else keepdims)
 
