@@ -211,17 +211,21 @@ class Function(Generic[P, R]):
         """
         result: R
         shorts = self._shorts
-        if shorts and not kwargs and not active.entered:
-            if (result := shorts[0](args)) is not MISS:
-                return result
-            for short in shorts[1:]:
+        if shorts and not kwargs and not active.entered and (result := shorts[0](args)) is not MISS:
+            return result
+        return self._at_length(args, kwargs)  # type: ignore[no-any-return]  # where inner functions may hold variables
+
+    def _at_length(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Call as another short way goes; or trace, compile, convert."""
+        if not kwargs and not active.entered:
+            for short in self._shorts[1:]:
                 if (result := short(args)) is not MISS:
-                    self._shorts = (short, *[one for one in shorts if one is not short])
+                    self._shorts = (short, *[one for one in self._shorts if one is not short])
                     return result
         call = self._arguments.split(args, kwargs)
         outer = current()
         if outer is not None:
-            return self._inline(outer, call)  # type: ignore[no-any-return]
+            return self._inline(outer, call)
         for leaf in call.leaves:
             if type(leaf) is Spec:
                 raise ArgumentError(
