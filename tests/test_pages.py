@@ -135,6 +135,10 @@ def test_the_page_of_sympy_runs(request):
     run("sympy", request)
 
 
+def test_the_page_of_layers_runs(request):
+    run("layers", request)
+
+
 # -- docs/api.md
 
 GROUPS = {
@@ -151,6 +155,7 @@ GROUPS = {
     "Errors and warnings": ("SymgradError", "SymgradWarning", "NoGradient"),
     "Linear algebra that NumPy does not have: `symgrad.linalg`": ("linalg",),
     "Optimizers: `symgrad.optim`": ("optim",),
+    "Layers and losses: `symgrad.nn`": ("nn",),
     "Compiled functions": ("Function",),
 }
 

@@ -1,0 +1,190 @@
+"""Layers of one product, one table or one mean: dense, embedding, normalization, dropout, attention."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from symgrad.errors import ArgumentValueError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_GOLDEN, _MIX1, _MIX2 = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
+_TO_UNIT = 2.0**-32
+
+
+def dense(params: Mapping[str, Any], x: Any) -> Any:
+    """Return ``x @ W + b``.
+
+    Args:
+        params: ``W`` of shape (in, out), and ``b`` of shape (out,) unless there is none.
+        x: of shape (..., in).
+
+    Returns:
+        Of shape (..., out).
+
+    Raises:
+        ArgumentValueError: `x` has another last axis than ``W`` has rows.
+
+    >>> dense({"W": np.array([[1.0], [2.0]]), "b": np.array([0.5])}, np.array([[3.0, 4.0]]))
+    array([[11.5]])
+    """
+    W = params["W"]
+    fits("dense", x, W, np.shape(x)[-1:], np.shape(W)[:1])
+    y = x @ W
+    return y + params["b"] if "b" in params else y
+
+
+def embedding(params: Mapping[str, Any], ids: Any) -> Any:
+    """Return the rows of a table: ``E[ids]``, of shape (*ids.shape, width); an id out of range raises IndexError.
+
+    >>> embedding({"E": np.array([[0.0, 1.0], [2.0, 3.0]])}, np.array([1, 1]))
+    array([[2., 3.],
+           [2., 3.]])
+    """
+    return params["E"][ids]
+
+
+def batch_norm(
+    params: Mapping[str, Any], statistics: Mapping[str, Any], x: Any, training: bool, momentum: float = 0.99,
+    eps: float = 1e-3,
+) -> tuple[Any, dict[str, Any]]:
+    """Normalize each feature over a batch: ``scale * (x - mean) / sqrt(var + eps) + bias`` (S. Ioffe, 2015).
+
+    Args:
+        params: ``scale`` and ``bias`` of shape (features,).
+        statistics: ``mean`` and ``var`` of shape (features,), to begin with zeros and ones.
+        x: of shape (..., features).
+        training: whether the batch's own mean and variance (of n, not n - 1) are taken, and the statistics follow them;
+            else the statistics are taken, and stay.
+        momentum: how much of the statistics stays: ``momentum * mean + (1 - momentum) * batch_mean``.
+        eps: what is added to the variance. The defaults are TensorFlow's.
+
+    Returns:
+        What has been normalized, and the statistics for the next step: state is what is passed on, nothing hides it.
+
+    >>> params, statistics = {"scale": np.ones(1), "bias": np.zeros(1)}, {"mean": np.zeros(1), "var": np.ones(1)}
+    >>> y, statistics = batch_norm(params, statistics, np.array([[1.0], [3.0]]), True, momentum=0.9, eps=0.0)
+    >>> y.ravel(), statistics["mean"]
+    (array([-1.,  1.]), array([0.2]))
+    """
+    fits("batch_norm", x, params["scale"], np.shape(x)[-1:], np.shape(params["scale"]))
+    mean, var = statistics["mean"], statistics["var"]
+    if training:
+        axes = tuple(range(np.ndim(x) - 1))
+        mean, var = np.mean(x, axis=axes), np.var(x, axis=axes)
+        statistics = {
+            "mean": momentum * statistics["mean"] + (1.0 - momentum) * mean,
+            "var": momentum * statistics["var"] + (1.0 - momentum) * var,
+        }
+    return (x - mean) * (params["scale"] / np.sqrt(var + eps)) + params["bias"], dict(statistics)
+
+
+def layer_norm(params: Mapping[str, Any], x: Any, eps: float = 1e-3) -> Any:
+    """Normalize each example over its features: ``scale * (x - mean) / sqrt(var + eps) + bias`` (J. Ba et al., 2016).
+
+    Args:
+        params: ``scale`` and ``bias`` of shape (features,).
+        x: of shape (..., features).
+        eps: what is added to the variance.
+
+    >>> layer_norm({"scale": np.ones(2), "bias": np.zeros(2)}, np.array([1.0, 3.0]), eps=0.0)
+    array([-1.,  1.])
+    """
+    fits("layer_norm", x, params["scale"], np.shape(x)[-1:], np.shape(params["scale"]))
+    off = x - np.mean(x, axis=-1, keepdims=True)
+    return off / np.sqrt(np.mean(off * off, axis=-1, keepdims=True) + eps) * params["scale"] + params["bias"]
+
+
+def dropout(x: Any, rate: float, seed: int, step: Any) -> Any:
+    """Set a share of the elements to 0 and multiply the others by ``1 / (1 - rate)`` (N. Srivastava et al., 2014).
+
+    Which ones is a function of `seed`, `step` and the element's place alone, the same on every platform and for every
+    number of threads: the counter-based generator "squares" (B. Widynski, 2020, arXiv:2004.06278), keyed by rounds of
+    splitmix64 (G. Steele et al., 2014). Give each layer a seed of its own, and each step its number; in evaluation do
+    not call it.
+
+    Args:
+        x: of any shape.
+        rate: the share, 0 <= rate < 1.
+        seed: of the layer, an integer >= 0.
+        step: of the training, an integer, which may be traced.
+
+    Raises:
+        ArgumentValueError: the rate is not in [0, 1), or the seed is negative.
+
+    >>> dropout(np.ones(8), 0.5, seed=1, step=0)
+    array([0., 0., 0., 2., 0., 2., 0., 0.])
+    """
+    if not 0.0 <= rate < 1.0 or seed < 0:
+        raise ArgumentValueError(f"dropout(rate={rate}, seed={seed})", instead="0 <= rate < 1, and a seed >= 0")
+    kept = _uniform(np.shape(x), seed, step) >= rate
+    return np.where(kept, x, 0.0) * (1.0 / (1.0 - rate))
+
+
+def _uniform(shape: tuple[int, ...], seed: int, step: Any) -> Any:
+    """Draw from [0, 1), 32 bits each, by seed, step and place."""
+    with np.errstate(over="ignore"):  # all is modulo 2**64
+        key = _mixed(_mixed(np.full(1, seed, np.uint64)) + np.add(step, 0).astype(np.uint64)) | np.uint64(1)
+        y = np.arange(int(np.prod(shape)), dtype=np.uint64) * key
+        z = y + key
+        v = _exchanged(y * y + y)
+        v = _exchanged(v * v + z)
+        v = _exchanged(v * v + y)
+        return ((v * v + z) >> np.uint64(32)).astype(np.float64).reshape(shape) * _TO_UNIT
+
+
+def _mixed(x: Any) -> Any:
+    """Do a round of splitmix64."""
+    x = x + _GOLDEN
+    x = (x ^ (x >> np.uint64(30))) * _MIX1
+    x = (x ^ (x >> np.uint64(27))) * _MIX2
+    return x ^ (x >> np.uint64(31))
+
+
+def _exchanged(x: Any) -> Any:
+    """Exchange the halves of 64 bits."""
+    return (x >> np.uint64(32)) | (x << np.uint64(32))
+
+
+def attention(q: Any, k: Any, v: Any, mask: Any = None) -> Any:
+    """Return ``softmax(q @ k.T / sqrt(width)) @ v`` (A. Vaswani et al., 2017).
+
+    Args:
+        q: of shape (..., queries, width).
+        k: of shape (..., keys, width).
+        v: of shape (..., keys, out).
+        mask: booleans that broadcast to (..., queries, keys): which keys a query sees. One that sees none gets zeros.
+
+    Returns:
+        Of shape (..., queries, out).
+
+    Raises:
+        ArgumentValueError: queries and keys have different widths, or there are more keys than values.
+
+    >>> see = np.tri(2, dtype=bool)  # each sees itself and those before it
+    >>> attention(np.zeros((2, 1)), np.zeros((2, 1)), np.array([[2.0], [4.0]]), see).ravel()
+    array([2., 3.])
+    """
+    fits("attention", q, k, np.shape(q)[-1:], np.shape(k)[-1:])
+    fits("attention", k, v, np.shape(k)[-2:-1], np.shape(v)[-2:-1])
+    scores = q @ np.swapaxes(k, -1, -2) / np.sqrt(np.shape(q)[-1])
+    if mask is None:
+        weights = np.exp(scores - np.max(scores, axis=-1, keepdims=True))
+        return weights / np.sum(weights, axis=-1, keepdims=True) @ v
+    any_seen = np.any(mask, axis=-1, keepdims=True)
+    seen = np.where(mask, scores, -np.inf)
+    most = np.where(any_seen, np.max(seen, axis=-1, keepdims=True), 0.0)
+    weights = np.exp(seen - most)
+    return weights / np.where(any_seen, np.sum(weights, axis=-1, keepdims=True), 1.0) @ v
+
+
+def fits(layer: str, x: Any, of: Any, mine: tuple[Any, ...], theirs: tuple[Any, ...]) -> None:
+    """Refuse what does not fit, with both shapes."""
+    if mine != theirs:
+        raise ArgumentValueError(
+            f"{layer}: an array of shape {np.shape(x)} meets one of shape {np.shape(of)}, and {mine} is not {theirs}",
+            instead=f"extents that agree; the layer's docstring says which ({layer}.__doc__)",
+        )

@@ -1,0 +1,344 @@
+"""Layers, losses and initializers: against loops and closed forms, derived to second order, compiled alike."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.signal import correlate2d
+
+import symgrad as sg
+from symgrad import nn
+from symgrad.errors import ArgumentValueError, IndexOutOfBounds
+
+RNG = np.random.default_rng(7)
+
+
+def draw(*shape):
+    return RNG.normal(size=shape)
+
+
+def norm(width):
+    return {"scale": 1.0 + 0.1 * draw(width), "bias": draw(width)}
+
+
+def gates(count, inner, units):
+    return {"Wx": draw(inner, count * units), "Wh": 0.5 * draw(units, count * units), "b": draw(count * units)}
+
+
+SEEN = np.array([[True, False, True], [False, False, False]])
+IDS = np.array([[0, 2], [2, 1]])
+LABELS = np.array([2, 0, 1])
+SHARES = np.array([[0.2, 0.3, 0.5], [1.0, 0.0, 0.0], [0.0, 0.6, 0.4]])
+STILL = {"mean": np.array([0.1, -0.2, 0.3]), "var": np.array([0.5, 1.0, 2.0])}
+
+LAYERS: dict[str, tuple[Any, tuple[Any, ...]]] = {
+    "dense": (nn.dense, ({"W": draw(3, 2), "b": draw(2)}, draw(2, 4, 3))),
+    "dense without b": (nn.dense, ({"W": draw(3, 2)}, draw(3))),
+    "embedding": (lambda p: nn.embedding(p, IDS), ({"E": draw(3, 2)},)),
+    "batch_norm, training": (lambda p, s, x: nn.batch_norm(p, s, x, training=True), (norm(3), STILL, draw(2, 4, 3))),
+    "batch_norm": (lambda p, s, x: nn.batch_norm(p, s, x, training=False)[0], (norm(3), STILL, draw(4, 3))),
+    "layer_norm": (nn.layer_norm, (norm(4), draw(2, 4))),
+    "dropout": (lambda x: nn.dropout(x, 0.3, seed=5, step=2), (draw(3, 4),)),
+    "attention": (nn.attention, (draw(2, 2, 4), draw(2, 3, 4), draw(2, 3, 2))),
+    "attention, masked": (lambda q, k, v: nn.attention(q, k, v, SEEN), (draw(2, 4), draw(3, 4), draw(3, 2))),
+    "conv1d": (lambda p, x: nn.conv1d(p, x, 2, "SAME"), ({"W": draw(3, 2, 2), "b": draw(2)}, draw(2, 5, 2))),
+    "conv2d": (nn.conv2d, ({"W": draw(2, 3, 2, 2), "b": draw(2)}, draw(1, 4, 4, 2))),
+    "conv2d, groups": (
+        lambda p, x: nn.conv2d(p, x, (2, 1), ((1, 0), (0, 2)), groups=2), ({"W": draw(2, 2, 1, 4)}, draw(1, 4, 3, 2)),
+    ),
+    "max_pool": (lambda x: nn.max_pool(x, (2, 2), (1, 2), "SAME"), (draw(1, 3, 5, 2),)),
+    "avg_pool": (lambda x: nn.avg_pool(x, (2, 2), (1, 2), "SAME"), (draw(1, 3, 5, 2),)),
+    "softmax_cross_entropy, labels": (lambda x: nn.softmax_cross_entropy(x, LABELS), (draw(3, 3),)),
+    "softmax_cross_entropy, probabilities": (nn.softmax_cross_entropy, (draw(3, 3), SHARES)),
+    "sigmoid_cross_entropy": (nn.sigmoid_cross_entropy, (draw(3), np.array([0.0, 0.3, 1.0]))),
+}
+
+
+def leaves(tree):
+    found: list[Any] = []
+    sg.tree_map(found.append, tree)
+    return found
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_layers_compile_and_are_derived_to_second_order(name):
+    layer, args = LAYERS[name]
+
+    def loss(*args):
+        return sum([np.sum(np.sin(leaf)) for leaf in leaves(layer(*args))])
+
+    plain, compiled = layer(*args), sg.jit(layer)(*args)
+    for want, got in zip(leaves(plain), leaves(compiled), strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-13, atol=1e-14)
+    sg.check_grads(loss, args, order=2)
+
+
+# -- values
+
+
+def sigmoid(x):
+    return 1.0 / (1.0 + np.exp(-x))
+
+
+def convolved(W, x, strides, pairs, groups):
+    """Each window, filter and channel in loops."""
+    high, wide, inner, out = W.shape
+    padded = np.pad(x, [(0, 0), *pairs, (0, 0)])
+    batch, height, width, _ = padded.shape
+    places = (height - high) // strides[0] + 1, (width - wide) // strides[1] + 1
+    y = np.zeros((batch, *places, out))
+    for b, i, j, o in product(*map(range, y.shape)):
+        first = o // (out // groups) * inner
+        window = padded[b, i * strides[0]:, j * strides[1]:, first : first + inner][:high, :wide]
+        y[b, i, j, o] = np.sum(window * W[..., o])
+    return y
+
+
+@pytest.mark.parametrize("strides", [(1, 1), (2, 1), (3, 2)])
+@pytest.mark.parametrize("groups", [1, 2])
+@pytest.mark.parametrize("pairs", [((0, 0), (0, 0)), ((1, 2), (0, 1))])
+def test_a_convolution_is_its_loops(strides, groups, pairs):
+    W, x = draw(3, 2, 4 // groups, 6), draw(2, 5, 6, 4)
+    np.testing.assert_allclose(nn.conv2d({"W": W}, x, strides, pairs, groups), convolved(W, x, strides, pairs, groups))
+
+
+@pytest.mark.parametrize("extent", [4, 5, 7])
+@pytest.mark.parametrize("size", [1, 2, 3])
+@pytest.mark.parametrize("stride", [1, 2, 3])
+def test_same_padding_has_a_window_for_each_stride(extent, size, stride):
+    y = nn.conv1d({"W": draw(size, 2, 3)}, draw(2, extent, 2), stride, "SAME")
+    assert y.shape == (2, -(-extent // stride), 3)
+
+
+def test_same_padding_of_odd_filters_is_scipys():
+    W, x = draw(3, 5), draw(6, 7)
+    want = correlate2d(x, W, mode="same")
+    y = nn.conv2d({"W": W[..., None, None]}, x[None, ..., None], padding="SAME")
+    np.testing.assert_allclose(y[0, ..., 0], want)
+
+
+def test_pools_leave_padding_out():
+    x = -np.arange(1.0, 6.0).reshape(1, 5, 1)
+    np.testing.assert_array_equal(nn.max_pool(x, (2,), padding="SAME").ravel(), [-1.0, -3.0, -5.0])
+    np.testing.assert_array_equal(nn.avg_pool(x, (2,), padding="SAME").ravel(), [-1.5, -3.5, -5.0])
+
+
+def lstm(p, x, state):
+    h, c = state
+    along = []
+    for t in range(len(x)):
+        i, f, g, o = np.split(x[t] @ p["Wx"] + h @ p["Wh"] + p["b"], 4, axis=-1)
+        c = sigmoid(f) * c + sigmoid(i) * np.tanh(g)
+        h = sigmoid(o) * np.tanh(c)
+        along.append(h)
+    return np.stack(along), (h, c)
+
+
+def gru(p, x, h):
+    along = []
+    for t in range(len(x)):
+        z, r, n = np.split(x[t] @ p["Wx"] + p["b"], 3, axis=-1)
+        hz, hr, hn = np.split(h @ p["Wh"], 3, axis=-1)
+        h = sigmoid(z + hz) * h + (1.0 - sigmoid(z + hz)) * np.tanh(n + sigmoid(r + hr) * hn)
+        along.append(h)
+    return np.stack(along), h
+
+
+@pytest.mark.parametrize(
+    ("layer", "equations", "p", "state"),
+    [(nn.lstm, lstm, gates(4, 2, 3), (draw(2, 3), draw(2, 3))), (nn.gru, gru, gates(3, 2, 3), draw(2, 3))],
+)
+def test_recurrent_layers_are_their_equations_to_second_order(layer, equations, p, state):
+    x, zeros = draw(4, 2, 2), sg.tree_map(np.zeros_like, state)
+
+    def both(layer):
+        def loss(p, x, state):
+            return sum([np.sum(np.sin(leaf)) for leaf in leaves(layer(p, x, state))])
+
+        slope = sg.grad(loss, argnums=(0, 1, 2))
+        again = sg.grad(lambda *args: sum([np.sum(np.cos(leaf)) for leaf in leaves(slope(*args))]), argnums=(0, 1, 2))
+        return slope(p, x, state), again(p, x, state)
+
+    for got, want in zip(leaves(layer(p, x)), leaves(equations(p, x, zeros)), strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-12)
+    for got, want in zip(leaves(both(layer)), leaves(both(equations)), strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-10, atol=1e-12)
+
+
+def test_normalizations_and_attention_are_their_formulas():
+    p, x = norm(3), draw(6, 3)
+    y, after = nn.batch_norm(p, STILL, x, training=True, momentum=0.9, eps=1e-2)
+    np.testing.assert_allclose(y, p["scale"] * (x - x.mean(0)) / np.sqrt(x.var(0) + 1e-2) + p["bias"], rtol=1e-12)
+    np.testing.assert_allclose(after["var"], 0.9 * STILL["var"] + 0.1 * x.var(0), rtol=1e-14)
+    y, after = nn.batch_norm(p, STILL, x, training=False)
+    want = p["scale"] * (x - STILL["mean"]) / np.sqrt(STILL["var"] + 1e-3) + p["bias"]
+    np.testing.assert_allclose(y, want, rtol=1e-12)
+    assert after == STILL
+    q, k, v = draw(2, 4), draw(3, 4), draw(3, 2)
+    e = np.exp(q @ k.T / 2.0) * SEEN
+    np.testing.assert_allclose(nn.attention(q, k, v, SEEN)[0], e[0] / e[0].sum() @ v, rtol=1e-12)
+    np.testing.assert_array_equal(nn.attention(q, k, v, SEEN)[1], [0.0, 0.0])
+
+
+def test_cross_entropies_are_right_where_exponentials_overflow():
+    logits = np.array([[1000.0, 0.0, -1000.0]])
+    np.testing.assert_allclose(nn.softmax_cross_entropy(logits, np.array([2])), [2000.0])
+    grad = sg.grad(lambda x: np.sum(nn.softmax_cross_entropy(x, np.array([1]))))(logits)
+    np.testing.assert_allclose(grad, [[1.0, -1.0, 0.0]])
+    slope = sg.grad(lambda x: np.sum(nn.sigmoid_cross_entropy(x, np.array([1.0, 0.0]))))
+    np.testing.assert_allclose(slope(np.array([-1000.0, 1000.0])), [-1.0, 1.0])
+
+
+# -- dropout
+
+
+def test_dropout_is_a_function_of_seed_step_and_place():
+    x = np.ones((50, 40))
+    kept = nn.dropout(x, 0.25, seed=3, step=7) > 0
+    assert abs(kept.mean() - 0.75) < 0.03
+    np.testing.assert_array_equal(np.unique(nn.dropout(x, 0.25, seed=3, step=7)), [0.0, 1.0 / 0.75])
+    f = sg.jit(lambda x, step: nn.dropout(x, 0.25, seed=3, step=step))
+    np.testing.assert_array_equal(f(x, np.int64(7)), nn.dropout(x, 0.25, seed=3, step=7))
+    for other in (nn.dropout(x, 0.25, seed=3, step=8), nn.dropout(x, 0.25, seed=4, step=7), f(x, np.int64(6))):
+        both = np.mean(kept & (other > 0))
+        assert abs(both - 0.75**2) < 0.04
+    np.testing.assert_array_equal(nn.dropout(np.ones(12), 0.5, 0, 0), [2, 0, 0, 2, 2, 0, 2, 2, 2, 0, 2, 2])
+    np.testing.assert_array_equal(nn.dropout(x, 0.0, 0, 0), x)
+
+
+# -- initial values
+
+
+def test_initial_values_are_these_numbers():
+    found = {name: [float(v).hex() for v in getattr(nn.init, name)(1, (2, 1)).ravel()] for name in GOLDEN}
+    assert found == GOLDEN
+
+
+GOLDEN: dict[str, list[str]] = {
+    "uniform": ["-0x1.41d589b6aa564p-6", "0x1.1da9867255936p-5"],
+    "normal": ["-0x1.a53462ccac377p-6", "0x1.a642ddb4e04f4p-5"],
+    "truncated_normal": ["-0x1.90647137135c6p-6", "0x1.8b73aaf7f3645p-5"],
+    "glorot_uniform": ["-0x1.1c76c0502c57fp-1", "0x1.f8fbf53922422p-1"],
+    "glorot_normal": ["-0x1.ade3e2b3ada35p-2", "0x1.aef7f172ac0d4p-1"],
+    "he_uniform": ["-0x1.5c654a844fd64p-1", "0x1.353d0880f9734p+0"],
+    "he_normal": ["-0x1.0740bdbfeba2ap-1", "0x1.07e9ca910c318p+0"],
+}
+
+
+MOMENTS: dict[str, tuple[tuple[float, float], dict[str, float]]] = {
+    "uniform": ((0.5, 1.0 / np.sqrt(12)), {"low": 0.0, "high": 1.0}),
+    "normal": ((2.0, 1.0), {"mean": 2.0, "std": 1.0}),
+    "truncated_normal": ((0.0, 0.8796256610342398), {"std": 1.0}),
+    "glorot_uniform": ((0.0, np.sqrt(2.0 / 600)), {}),
+    "glorot_normal": ((0.0, np.sqrt(2.0 / 600)), {}),
+    "he_uniform": ((0.0, np.sqrt(2.0 / 200)), {}),
+    "he_normal": ((0.0, np.sqrt(2.0 / 200)), {}),
+    "zeros": ((0.0, 0.0), {}), "ones": ((1.0, 0.0), {}), "constant": ((3.0, 0.0), {"value": 3.0}),
+}
+
+
+@pytest.mark.parametrize("name", MOMENTS)
+def test_initial_values_have_their_moments(name):
+    (mean, std), options = MOMENTS[name]
+    drawn = getattr(nn.init, name)(11, (200, 400), np.float64, **options)
+    assert drawn.shape == (200, 400)
+    assert abs(drawn.mean() - mean) < 1e-2
+    assert abs(drawn.std() - std) < 1e-2
+    assert getattr(nn.init, name)(11, (2, 3), np.float32, **options).dtype == np.float32
+    if name == "truncated_normal":
+        assert np.abs(drawn).max() <= 2.0
+
+
+def test_normal_values_are_the_inverse_of_the_distribution():
+    from scipy.special import ndtr
+
+    drawn = nn.init.normal(3, 1000, std=1.0)
+    again = (drawn - nn.init.normal(3, 1000, mean=0.0, std=0.0)) / 1.0
+    unit = nn.init.uniform(3, 1000, low=0.0, high=1.0)
+    np.testing.assert_allclose(ndtr(again), unit, rtol=1e-12)
+
+
+# -- networks
+
+
+def network(params, x):
+    for name in ("one", "two", "three"):
+        x = np.tanh(nn.dense(params[name], x))
+    return nn.dense(params["four"], x)[:, 0]
+
+
+def parameters():
+    sizes = [6, 12, 8, 4, 1]
+    return {
+        name: nn.init.dense(k, *sizes[k : k + 2]) for k, name in enumerate(("one", "two", "three", "four"))
+    }
+
+
+def test_a_network_agrees_with_the_complex_step_batched_and_in_a_package(tmp_path):
+    params, x, y = parameters(), draw(5, 6), draw(5)
+
+    def loss(params, x):
+        return np.sum((network(params, x) - y) ** 2)
+
+    grads = sg.grad(loss)(params, x)
+    for name, leaf in (("one", "W"), ("three", "b"), ("four", "W")):
+        place = (0,) * params[name][leaf].ndim
+        ahead = sg.tree_map(lambda a: a.astype(complex), params)
+        ahead[name][leaf][place] += 1e-30j
+        np.testing.assert_allclose(grads[name][leaf][place], loss(ahead, x).imag / 1e-30, rtol=1e-12)
+    each = sg.vmap(lambda x: network(params, x[None])[0])(x)
+    np.testing.assert_allclose(each, network(params, x), rtol=1e-13)
+    sg.emit(loss, (params, x), tmp_path / "network")
+    assert (tmp_path / "network").is_dir()
+
+
+def test_a_tied_weight_gets_the_sum_and_a_penalty_its_slope():
+    W, x = draw(3, 3), draw(3)
+    tied = sg.grad(lambda p: np.sum(nn.dense(p, np.tanh(nn.dense(p, x))) ** 2))({"W": W})["W"]
+    apart = sg.grad(lambda p, q: np.sum(nn.dense(q, np.tanh(nn.dense(p, x))) ** 2), argnums=(0, 1))({"W": W}, {"W": W})
+    np.testing.assert_allclose(tied, apart[0]["W"] + apart[1]["W"], rtol=1e-12)
+    penalized = sg.grad(lambda p: np.sum(nn.dense(p, x) ** 2) + 0.05 * np.sum(p["W"] ** 2))({"W": W})["W"]
+    np.testing.assert_allclose(penalized - sg.grad(lambda p: np.sum(nn.dense(p, x) ** 2))({"W": W})["W"], 0.1 * W)
+
+
+# -- refusals
+
+REFUSED: dict[str, tuple[Any, type[Exception], str]] = {
+    "dense": (lambda: nn.dense({"W": np.ones((3, 2))}, np.ones((4, 5))), ArgumentValueError,
+              r"dense: an array of shape \(4, 5\) meets one of shape \(3, 2\), and \(5,\) is not \(3,\)"),
+    "batch_norm": (lambda: nn.batch_norm(norm(2), STILL, np.ones((4, 5)), training=True), ArgumentValueError,
+                   r"batch_norm: an array of shape \(4, 5\) meets one of shape \(2,\)"),
+    "attention": (lambda: nn.attention(np.ones((2, 3)), np.ones((4, 3)), np.ones((5, 1))), ArgumentValueError,
+                  r"attention: an array of shape \(4, 3\) meets one of shape \(5, 1\)"),
+    "channels": (lambda: nn.conv2d({"W": np.ones((2, 2, 3, 1))}, np.ones((1, 4, 4, 2))), ArgumentValueError,
+                 r"conv2d: an array of shape \(1, 4, 4, 2\) meets one of shape \(2, 2, 3, 1\)"),
+    "axes": (lambda: nn.conv2d({"W": np.ones((2, 2, 3, 1))}, np.ones((4, 4, 3))), ArgumentValueError,
+             r"conv2d: images of shape \(4, 4, 3\), filters of shape \(2, 2, 3, 1\)"),
+    "no window": (lambda: nn.max_pool(np.ones((1, 2, 2, 1)), (3, 3)), ArgumentValueError,
+                  r"max_pool: no window of \(3, 3\) fits into \(2, 2\)"),
+    "padding": (lambda: nn.avg_pool(np.ones((1, 2, 2, 1)), (2, 2), padding="FULL"), ArgumentValueError,  # type: ignore[arg-type]
+                r"avg_pool\(padding='FULL'\)"),
+    "pairs": (lambda: nn.avg_pool(np.ones((1, 2, 2, 1)), (2, 2), padding=((0, 1),)), ArgumentValueError,
+              r"padding for 1 axes meet the shape \(1, 2, 2, 1\)"),
+    "lstm": (lambda: nn.lstm(gates(3, 2, 4), np.ones((5, 1, 2))), ArgumentValueError,
+             r"lstm: an array of shape \(4, 12\) meets one of shape \(12,\), and \(16,\) is not \(12,\)"),
+    "rate": (lambda: nn.dropout(np.ones(3), 1.0, 0, 0), ArgumentValueError, r"dropout\(rate=1.0, seed=0\)"),
+    "targets": (lambda: nn.softmax_cross_entropy(np.ones((2, 3)), np.ones(2)), ArgumentValueError,
+                r"logits of shape \(2, 3\), targets of shape \(2,\) and dtype float64"),
+    "logits": (lambda: nn.sigmoid_cross_entropy(np.ones((2, 3)), np.ones(3)), ArgumentValueError,
+               r"logits of shape \(2, 3\), targets of shape \(3,\)"),
+    "labels": (lambda: sg.jit(nn.softmax_cross_entropy)(np.ones((2, 3)), np.array([0, 3])), IndexOutOfBounds,
+               "an index is out of bounds for an axis with size 3"),
+    "fans": (lambda: nn.init.he_normal(0, (3,)), ArgumentValueError, r"the shape \(3,\) has no axes"),
+    "seed": (lambda: nn.init.normal(-1, 3), ArgumentValueError, "the seed -1"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_refusals_name_the_layer_and_both_shapes(case):
+    call, kind, message = REFUSED[case]
+    with pytest.raises(kind, match=message):
+        call()
