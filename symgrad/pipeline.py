@@ -4,28 +4,26 @@ from __future__ import annotations
 
 import gc
 import os
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
+from symgrad.build.call import Interface
+from symgrad.build.load import Library
 from symgrad.build.progress import reached
 from symgrad.errors import ArgumentValueError
+from symgrad.ir.program import Program
 from symgrad.ir.text import as_text
 from symgrad.ir.verify import verify
-from symgrad.options import Purpose, Target
+from symgrad.options import Options, Pass, Purpose, Target
+from symgrad.render.source import Source
+from symgrad.trace.trace import Traced
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from symgrad.build.call import Interface
-    from symgrad.build.load import Library
     from symgrad.build.toolchain.find import Toolchain
-    from symgrad.ir.program import Program
     from symgrad.loops.program import LoopProgram
-    from symgrad.options import Options, Pass
-    from symgrad.render.source import Source
-    from symgrad.trace.trace import Traced
 
 NAMES = ("traced", "stable", "derived", "optimized", "loops", "c")
 

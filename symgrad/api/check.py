@@ -7,9 +7,10 @@ A `Projection` is the function as one of floating-point arrays that returns one 
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -26,10 +27,7 @@ from symgrad.options import Options
 from symgrad.trace.overrides import noted
 from symgrad.trace.signature import flatten
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-
-    Arrays = list[np.ndarray[Any, Any]]
+Arrays = list[np.ndarray[Any, Any]]
 
 
 TINY = 1e-20

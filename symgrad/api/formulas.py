@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import inspect
 import keyword
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
+from symgrad.api.call.function import Function
 from symgrad.api.modes.derivatives import jit
 from symgrad.errors import ArgumentError, ShapeError, UnsupportedError
 from symgrad.ir.names import identifier
@@ -15,11 +17,6 @@ from symgrad.ops import load
 from symgrad.ops.declare.calculus import in_numpy, word_of
 from symgrad.ops.declare.forms import shape_of
 from symgrad.trace import optree
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from symgrad.api.call.function import Function
 
 
 def from_sympy(expression: Any, args: Sequence[Any] | None = None, **settings: Any) -> Function[..., Any]:

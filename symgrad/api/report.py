@@ -2,38 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from symgrad.errors import ArgumentError
-from symgrad.ir.notation import Axis, How
+import numpy as np
+
+from symgrad.errors import ArgumentError, Line
+from symgrad.ir.node import Node
+from symgrad.ir.notation import Access, Axis, How, Statement
 from symgrad.ir.op import Elementwise
+from symgrad.ir.program import Program
 from symgrad.ir.requirements import require
-from symgrad.ir.shapes import simplified, symbol, symbols
+from symgrad.ir.shapes import Dim, Shape, simplified, symbol, symbols
 from symgrad.loops import cost as counting
 from symgrad.loops import machine
 from symgrad.loops.fusion import parallelize
-from symgrad.loops.program import Loop, LoopProgram, Place, Team, Walk, paths, walk
+from symgrad.loops.program import Array, Loop, LoopProgram, Place, Team, Walk, paths, walk
 from symgrad.loops.storage.allocate import bytes_of, lives
 from symgrad.ops.declare.traits import chooses
 from symgrad.transforms.control.roll import unrolled
 from symgrad.transforms.derive.poles import Ranges
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    import numpy as np
-
-    from symgrad.errors import Line
-    from symgrad.ir.node import Node
-    from symgrad.ir.notation import Access, Statement
-    from symgrad.ir.program import Program
-    from symgrad.ir.shapes import Dim, Shape
-    from symgrad.loops.program import Array
     from symgrad.pipeline import Stages
 
-    Counts = Mapping[str, Dim]
+Counts = Mapping[str, Dim]
 
 SHOWN = 6
 """So many lines or reasons are named, the others counted."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -11,9 +12,6 @@ from symgrad.errors import ArgumentError, ShapeError
 from symgrad.ops.arrays.joining import lift
 from symgrad.trace import optree
 from symgrad.trace.structures import flattened
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 def tree_map(function: Callable[..., Any], tree: Any, *rest: Any) -> Any:

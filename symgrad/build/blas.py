@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Callable
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from symgrad.errors import ToolchainError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 NAMES = (("cython_blas", "gemm"), ("cython_blas", "trsm"), ("cython_lapack", "potrf"), ("cython_lapack", "getrf"))
 """What generated C calls, in the order in which it takes them; `d` or `s` stands before each."""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable, Sequence
 from operator import is_
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from symgrad.build import load
-from symgrad.build.call import allocator
+from symgrad.build.call import Arrays, Call, allocator
 from symgrad.build.load import ffi
 from symgrad.build.threads import threads
 from symgrad.build.toolchain.find import find
@@ -18,17 +19,11 @@ from symgrad.ir.evaluate import concrete
 from symgrad.ir.requirements import require
 from symgrad.ir.saved.dims import evaluated
 from symgrad.ops.declare.spelling import stored
+from symgrad.render.source import Source
 from symgrad.trace import optree
-from symgrad.trace.signature import flatten
+from symgrad.trace.signature import Spec, flatten
 from symgrad.trace.structures import NAMESPACE
 from symgrad.transforms.debug_nans import Looking
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from symgrad.build.call import Arrays, Call
-    from symgrad.render.source import Source
-    from symgrad.trace.signature import Spec
 
 RESULT = (np.dtype(np.float64), ())
 """What a callback returns: one number."""

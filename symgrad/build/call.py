@@ -20,6 +20,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
+from collections.abc import Callable, Container, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, partial
@@ -29,35 +30,29 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from symgrad.build.integers import Integers
-from symgrad.build.load import ffi
+from symgrad.build.load import Library, ffi
 from symgrad.build.pool import BLOCK_LEAST, pooled
 from symgrad.build.threads import changes, threads
-from symgrad.errors import IndexOutOfBounds, LinAlgError, Missed
+from symgrad.errors import IndexOutOfBounds, LinAlgError, Line, Missed
 from symgrad.ir.evaluate import evaluate
+from symgrad.ir.program import Program
 from symgrad.ir.requirements import REMEMBERED, require, unmet
 from symgrad.ir.saved.dims import dim_to_json, evaluated
-from symgrad.ir.shapes import is_static
+from symgrad.ir.shapes import Shape, is_static
 from symgrad.ops.declare.spelling import stored
-from symgrad.render.source import OTHER, called_with_objects
+from symgrad.options import Options
+from symgrad.render.source import OTHER, Source, called_with_objects
 from symgrad.trace import optree
 from symgrad.trace.outside import plain
-from symgrad.trace.signature import leaf_spec
+from symgrad.trace.signature import Signature, leaf_spec
 from symgrad.trace.structures import NAMESPACE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Sequence
     from queue import SimpleQueue
 
-    from symgrad.build.load import Library
-    from symgrad.errors import Line
-    from symgrad.ir.program import Program
-    from symgrad.ir.shapes import Shape
     from symgrad.loops.program import LoopProgram
-    from symgrad.options import Options
-    from symgrad.render.source import Source
-    from symgrad.trace.signature import Signature
 
-    Arrays = list[np.ndarray[Any, Any]]
+Arrays = list[np.ndarray[Any, Any]]
 
 
 # -- what is called

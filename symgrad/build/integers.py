@@ -7,23 +7,20 @@ dtype's range; beyond, the same operations are done with Python's integers, and 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
 from symgrad.errors import ArgumentError
+from symgrad.ir.node import Node
 from symgrad.ir.op import Control, Elementwise, Result
+from symgrad.ir.program import Program
 from symgrad.ops.control.scan import scan
 from symgrad.ops.declare.traits import growth
+from symgrad.trace.signature import Signature
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from symgrad.ir.node import Node
-    from symgrad.ir.program import Program
-    from symgrad.trace.signature import Signature
-
-    Applied = Callable[[Node, Sequence[int]], int | None]
+Applied = Callable[[Node, Sequence[int]], int | None]
 
 MOST = (1 << 63) - 1
 _TRIED = (3, 7, 15, 31, 46, 62)

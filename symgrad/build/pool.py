@@ -9,13 +9,11 @@ from __future__ import annotations
 
 import sys
 from collections import Counter, deque
+from collections.abc import Sequence
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 BLOCK_LEAST, BLOCK_MOST = 1 << 17, 1 << 25
 """Bytes of the blocks that are kept: smaller ones the C library keeps itself (it may ask the system for all others, and

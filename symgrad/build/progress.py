@@ -7,12 +7,10 @@ from __future__ import annotations
 
 import sys
 import threading
+from collections.abc import Iterator
 from contextlib import contextmanager
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from typing import Any
 
 FIRST, AGAIN = 1.0, 0.2
 """After so many seconds it is said what is done, and again after each so many."""

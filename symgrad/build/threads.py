@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import sys
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 from typing import TYPE_CHECKING
@@ -12,13 +13,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from symgrad.errors import ArgumentValueError, warn_once
-from symgrad.options import TEAM
+from symgrad.options import TEAM, Options
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
-
-    from symgrad.options import Options
 
 _chosen: int | None = None  # what set_num_threads said
 _used = False  # a call of this process, or of one it was forked from, was given more than one thread

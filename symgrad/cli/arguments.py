@@ -8,8 +8,10 @@ import keyword
 import re
 import sys
 import zipfile
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from types import ModuleType
+from typing import Any, NamedTuple
 
 import numpy as np
 import optree
@@ -22,10 +24,6 @@ from symgrad.ir.evaluate import concrete
 from symgrad.ir.shapes import symbol
 from symgrad.trace.lines import error_line
 from symgrad.trace.signature import Spec, flatten, signature_of, spec
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from types import ModuleType
 
 SIZES = (5, 3, 4, 2, 6, 7)
 """What unknown extents are where numbers are needed, in the order in which they appear."""

@@ -5,16 +5,13 @@ from __future__ import annotations
 import sys
 import sysconfig
 import traceback
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from symgrad.errors import SymgradError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
 
 
 class Refused(click.ClickException):

@@ -4,31 +4,27 @@ from __future__ import annotations
 
 import inspect
 import itertools
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from symgrad.api.call.arguments import chosen
+from symgrad.api.call.arguments import Argnums, chosen
 from symgrad.api.modes import derivatives
 from symgrad.api.modes.mode import at, described, function
 from symgrad.errors import ArgumentError, ArgumentValueError
 from symgrad.ir.evaluate import concrete, extents
 from symgrad.ir.names import identifier
+from symgrad.ir.program import Program
 from symgrad.ir.shapes import show, size, symbols
-from symgrad.trace.signature import Spec, leaf_spec, signature_of
+from symgrad.options import Options
+from symgrad.trace.signature import Signature, Spec, leaf_spec, signature_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from symgrad.api.call.arguments import Argnums
     from symgrad.api.call.function import Function, Lowered
-    from symgrad.ir.program import Program
-    from symgrad.options import Options
-    from symgrad.trace.signature import Signature
 
-    Arrays = dict[str, np.ndarray[Any, Any]]
+Arrays = dict[str, np.ndarray[Any, Any]]
 
 WHATS = ("value", "grad", "value_and_grad", "jvp", "vjp", "hvp", "hessian", "jacobian")
 """What can be emitted."""

@@ -8,13 +8,11 @@ import json
 import os
 import shutil
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from symgrad.errors import ArgumentValueError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 REPORT = "report.json"
 """The file that lists the others, with their checksums."""

@@ -7,14 +7,17 @@ that looks at every value, and one of what finite differences are taken of.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from symgrad.errors import ArgumentError
+from symgrad.errors import ArgumentError, Line
 from symgrad.ir.names import comment
+from symgrad.ir.program import Program
 from symgrad.ir.shapes import symbols
 from symgrad.loops.passes import schedule
+from symgrad.loops.program import Array, LoopProgram
 from symgrad.loops.statements.lower import lower
 from symgrad.loops.storage.allocate import bytes_of, larger
 from symgrad.ops import math_functions
@@ -23,6 +26,7 @@ from symgrad.ops.declare.spelling import ctype
 from symgrad.options import TEAM, Options, Target
 from symgrad.pipeline import uncollected
 from symgrad.render import render
+from symgrad.render.functions import Functions
 from symgrad.render.package import (
     DispatchView,
     EntryView,
@@ -34,20 +38,13 @@ from symgrad.render.package import (
 )
 from symgrad.render.package import functions_text as printed
 from symgrad.render.printer import index, size, size_functions
+from symgrad.render.views import FunctionView
 from symgrad.trace.lines import definition
-from symgrad.transforms.debug_nans import with_flags
+from symgrad.transforms.debug_nans import Watch, with_flags
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from symgrad.api.call.function import Lowered
     from symgrad.emit.derive import Derivative, Paths
-    from symgrad.errors import Line
-    from symgrad.ir.program import Program
-    from symgrad.loops.program import Array, LoopProgram
-    from symgrad.render.functions import Functions
-    from symgrad.render.views import FunctionView
-    from symgrad.transforms.debug_nans import Watch
 
 PORTABLE = Options(portable=True)
 EMBEDDED = Target(plain=True, package=True)

@@ -5,10 +5,12 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from symgrad.api.call.arguments import Argnums
 from symgrad.api.report import cost_of, memory_of
 from symgrad.build.toolchain.compiler import rows_of_eight
 from symgrad.emit.clibrary import LIBRARY, RESERVED
@@ -39,7 +41,7 @@ from symgrad.emit.record import (
     refusals,
 )
 from symgrad.emit.written import Package
-from symgrad.errors import ArgumentError, ArgumentValueError, warn
+from symgrad.errors import ArgumentError, ArgumentValueError, Line, warn
 from symgrad.ir.names import comment, identifier
 from symgrad.ir.text import as_text
 from symgrad.options import TEAM, Options
@@ -49,12 +51,8 @@ from symgrad.render.source import Source
 from symgrad.version import __version__
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from symgrad.api.call.arguments import Argnums
     from symgrad.emit.derive import Specialization
     from symgrad.emit.functions import Cores, Exported
-    from symgrad.errors import Line
 
 COMPILER = re.compile(r"[\w./+=:,@ -]{1,200}")
 """What a compiler's name may consist of: it goes into a Makefile."""

@@ -6,6 +6,7 @@ differences agree; what the test's template prints of both stands at the end.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod, sqrt
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -21,15 +22,13 @@ from symgrad.render.printer import literal
 from symgrad.render.render import extents
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
     from symgrad.emit.derive import Derivative, Paths
     from symgrad.emit.functions import Exported
 
-    Array = np.ndarray[Any, Any]
-    Arrays = dict[str, Array]
-    Shapes = Mapping[str, tuple[tuple[int, ...], np.dtype[Any]]]
-    Generator = np.random.Generator
+Array = np.ndarray[Any, Any]
+Arrays = dict[str, Array]
+Shapes = Mapping[str, tuple[tuple[int, ...], np.dtype[Any]]]
+Generator = np.random.Generator
 
 SIZES = (5, 3, 4, 2, 6, 7)
 """What open extents are, in the order in which they appear."""

@@ -5,19 +5,14 @@ Programs that symgrad traced are inside by construction; one that comes from a f
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 from symgrad.errors import ShapeError
 from symgrad.ir import shapes
-from symgrad.ir.node import Requirement
-from symgrad.ir.notation import Access, Axis, Lookup, Statement, accesses, looked_up, parts, symbolic
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from symgrad.ir.node import Node
-    from symgrad.ir.notation import Body
-    from symgrad.ir.shapes import Shape
+from symgrad.ir.node import Node, Requirement
+from symgrad.ir.notation import Access, Axis, Body, Lookup, Statement, accesses, looked_up, parts, symbolic
+from symgrad.ir.shapes import Shape
 
 RANGE = 3
 """A slice's entry for one axis is a range ``(start, count, step)`` or a position ``(place,)``."""

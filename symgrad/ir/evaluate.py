@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from symgrad.errors import ArgumentValueError, IndexOutOfBounds, LinAlgError
-from symgrad.ir.node import SEVERAL, Constant
+from symgrad.ir.node import SEVERAL, Constant, Node
 from symgrad.ir.program import Program
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from symgrad.ir.node import Node
 
 
 def extents(program: Program, arrays: Sequence[np.ndarray[Any, Any]]) -> dict[Any, int]:

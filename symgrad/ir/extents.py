@@ -7,14 +7,12 @@ n on such an extent is linear, so it is a linear one and a few corrections for s
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from math import ceil, floor, prod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from symgrad.ir.notation import Index, start_and_terms
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
 
 FIRST = 32
 """Extents that are not linear from here on stay as they are, and so do those that would not get shorter."""

@@ -8,18 +8,17 @@ from __future__ import annotations
 from math import prod
 from typing import TYPE_CHECKING, Any
 
-from symgrad.errors import SizeError
+import numpy as np
+
+from symgrad.errors import Line, SizeError
 from symgrad.ir import shapes
+from symgrad.ir.node import Node
+from symgrad.ir.op import Op
 from symgrad.ir.saved.dims import dim_to_json, evaluated
+from symgrad.ir.shapes import Shape
 
 if TYPE_CHECKING:
-    import numpy as np
-
-    from symgrad.errors import Line
-    from symgrad.ir.node import Node
-    from symgrad.ir.op import Op
     from symgrad.ir.program import Program
-    from symgrad.ir.shapes import Shape
 
 MOST = 1 << 47
 """The bytes of an address space: no process has more. What is smaller and fused may be computed, if slowly."""

@@ -5,10 +5,7 @@ from __future__ import annotations
 import keyword
 import re
 import unicodedata
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
+from collections.abc import Iterable
 
 C_WORDS = frozenset(
     """auto break case char const continue default do double else enum extern float for goto if inline int long

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterator
-
-    from symgrad.errors import Line
-    from symgrad.ir.op import Op
-    from symgrad.ir.shapes import Shape
-
+from symgrad.errors import Line
+from symgrad.ir.op import Op
+from symgrad.ir.shapes import Shape
 
 SEVERAL = np.dtype("V")
 """What stands for the dtype of a node that has several results (`symgrad.ir.op.Control`)."""

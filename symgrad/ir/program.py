@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from symgrad.ir.memory import Largest
 from symgrad.ir.names import identifier
 from symgrad.ir.node import Graph, Node, NodeTable, Requirement
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from symgrad.ir.op import Op
+from symgrad.ir.op import Op
 
 BY_NUMBER = attrgetter("number")
 """Sorts nodes by their place in the order of creation."""

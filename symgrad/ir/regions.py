@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from itertools import product
-from typing import TYPE_CHECKING, Any, TypeAlias
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+from typing import Any, TypeAlias
 
 Region: TypeAlias = tuple[tuple[Any, ...], ...]
 

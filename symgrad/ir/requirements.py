@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
 
 from symgrad.errors import ArgumentValueError, IndexOutOfBounds
 from symgrad.ir.evaluate import concrete, extents
 from symgrad.ir.memory import too_large
+from symgrad.ir.program import Program
 from symgrad.ir.saved.dims import dim_to_json, evaluated
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    import numpy as np
-
-    from symgrad.ir.program import Program
 
 REMEMBERED = 256
 """Combinations of extents that something is remembered of."""

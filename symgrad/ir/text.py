@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
 from symgrad.ir.names import identifier
-from symgrad.ir.node import Constant
+from symgrad.ir.node import Constant, Node
 from symgrad.ir.program import Program, bodies
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from symgrad.ir.node import Node
 
 HEADER = "import numpy as np\nimport scipy.special\nfrom symgrad import ops\n"
 

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
 
 from symgrad.errors import SymgradError, VerifyError
-from symgrad.ir.node import SEVERAL
+from symgrad.ir.node import SEVERAL, Node
 from symgrad.ir.op import Elementwise, Result
-from symgrad.ir.program import bodies
-
-if TYPE_CHECKING:
-    import numpy as np
-
-    from symgrad.ir.node import Node
-    from symgrad.ir.program import Program
-    from symgrad.ir.shapes import Shape
+from symgrad.ir.program import Program, bodies
+from symgrad.ir.shapes import Shape
 
 
 def verify(program: Program, stage: str = "program") -> Program:

@@ -8,10 +8,11 @@ branch in its place when all are trees.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import wraps
 from operator import is_
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -34,12 +35,14 @@ from symgrad.ir.notation import (
     mapped,
 )
 from symgrad.ir.op import Elementwise
-from symgrad.ir.shapes import size
+from symgrad.ir.shapes import Dim, size
 from symgrad.loops.fusion.merge import overwrites, sunk
 from symgrad.loops.machine import OFTEN
 from symgrad.loops.program import (
     Array,
     Cond,
+    Item,
+    Items,
     Kind,
     Loop,
     LoopProgram,
@@ -52,12 +55,6 @@ from symgrad.loops.program import (
     temporary,
 )
 from symgrad.ops.elementwise.logical import greater_equal, less, logical_and
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Iterator, Mapping, Sequence
-
-    from symgrad.ir.shapes import Dim
-    from symgrad.loops.program import Item, Items
 
 READS = Elementwise("reads")
 """Stands for all that is made of what is read."""

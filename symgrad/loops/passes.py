@@ -5,12 +5,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 from symgrad.ir.notation import symbolic
-from symgrad.ir.shapes import simplified
+from symgrad.ir.shapes import Dim, simplified
 from symgrad.loops.fusion.fuse import fuse
 from symgrad.loops.fusion.interchange import interchange
 from symgrad.loops.fusion.merge import merge
@@ -33,14 +33,7 @@ from symgrad.loops.statements.unroll import unroll
 from symgrad.loops.statements.versioning import versioning
 from symgrad.loops.storage.allocate import allocate, larger
 from symgrad.loops.storage.contract import adopt, contract, elide
-from symgrad.options import Pass, Purpose
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from symgrad.ir.shapes import Dim
-    from symgrad.options import Options, Target
-
+from symgrad.options import Options, Pass, Purpose, Target
 
 UNROLL = Pass(deep(unroll), Purpose.TIME)
 VERSIONING = Pass(versioning, Purpose.TIME)

@@ -7,26 +7,20 @@ way to change it, and `Statement.mapped` the one way to change a statement.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from math import prod
 from operator import is_
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
-from symgrad.ir.notation import Apply, Axis, Count, Frozen, Lazy, Statement, accesses, everywhere, mapped
-from symgrad.ir.shapes import size, upper
+import numpy as np
+
+from symgrad.errors import Line
+from symgrad.ir.node import Requirement
+from symgrad.ir.notation import Access, Apply, Axis, Count, Frozen, Lazy, Statement, Value, accesses, everywhere, mapped
+from symgrad.ir.shapes import Dim, Shape, size, upper
 from symgrad.options import TEAM
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-
-    import numpy as np
-
-    from symgrad.errors import Line
-    from symgrad.ir.node import Requirement
-    from symgrad.ir.notation import Access, Value
-    from symgrad.ir.shapes import Dim, Shape
-
 
 # -- arrays
 

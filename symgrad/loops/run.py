@@ -5,16 +5,14 @@ Memory starts as NaN (or as a number nobody means), and a place outside of it ra
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from fractions import Fraction
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    Array = np.ndarray[Any, Any]
+Array = np.ndarray[Any, Any]
 
 UNWRITTEN = {"f": np.nan, "i": -0x55, "u": 0x55, "b": True}
 

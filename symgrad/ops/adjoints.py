@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
@@ -25,23 +25,20 @@ from symgrad.ir.notation import (
     Lookup,
     Number,
     Statement,
+    Value,
     accesses,
     axes_of,
     everywhere,
     mapped,
     rebuilt,
 )
-from symgrad.ir.op import Structured
+from symgrad.ir.op import Op, Structured
+from symgrad.ir.shapes import Shape
 from symgrad.ops.arrays.copies import filled
 from symgrad.ops.batched import stand_in
 from symgrad.ops.declare.calculus import in_numpy, sp
 from symgrad.ops.declare.domains import case, integers, normal
 from symgrad.ops.declare.forms import ANSWERS, OPS, apply, structured
-
-if TYPE_CHECKING:
-    from symgrad.ir.notation import Value
-    from symgrad.ir.op import Op
-    from symgrad.ir.shapes import Shape
 
 G, OUT = 0, -1
 

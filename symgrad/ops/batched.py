@@ -5,7 +5,8 @@ Every access of a batched operand, of the result and of temporaries gets the lea
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -13,15 +14,11 @@ from symgrad.errors import ShapeError
 from symgrad.ir import shapes
 from symgrad.ir.node import Node
 from symgrad.ir.notation import Access, Axis, Body, everywhere
+from symgrad.ir.op import Op
+from symgrad.ir.shapes import Shape
 from symgrad.ops.declare import leaves
 from symgrad.ops.declare.domains import case, integers, normal
 from symgrad.ops.declare.forms import OPS, structured
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from symgrad.ir.op import Op
-    from symgrad.ir.shapes import Shape
 
 
 def stand_in(x: Any, *, batched: bool) -> Node:

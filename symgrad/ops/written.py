@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from symgrad.errors import UnsupportedError
+from symgrad.ir.node import Node
 from symgrad.ir.op import Elementwise, Structured
+from symgrad.ir.program import Program
 from symgrad.ops.declare.calculus import sp
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from symgrad.ir.node import Node
-    from symgrad.ir.program import Program
 
 LARGEST = 10_000
 """So many numbers may be computed on the way, and operations stand in results: SymPy takes 50 us for each."""

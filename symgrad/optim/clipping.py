@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -10,10 +11,7 @@ from symgrad.api.trees import tree_map
 from symgrad.optim.methods import elementwise
 from symgrad.optim.optimizer import Optimizer, optimizer
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    Number = float | Callable[[Any], Any]
+Number = float | Callable[[Any], Any]
 
 
 def clip_by_value(limit: Number) -> Optimizer:

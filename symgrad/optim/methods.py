@@ -6,8 +6,9 @@ Every number may be a schedule. In the formulas `p` is a parameter, `g` its grad
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -15,11 +16,8 @@ from symgrad.api.trees import tree_map, tree_paths
 from symgrad.errors import ArgumentValueError
 from symgrad.optim.optimizer import Optimizer, optimizer
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    Number = float | Callable[[Any], Any]
-    Mask = Callable[[str], bool]
+Number = float | Callable[[Any], Any]
+Mask = Callable[[str], bool]
 
 
 def elementwise(step: Callable[..., tuple[Any, ...]], kept: Mapping[str, Number | None], **hyper: Any) -> Optimizer:

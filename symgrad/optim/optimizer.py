@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from symgrad.api.trees import tree_map
 from symgrad.errors import ArgumentError, ArgumentValueError
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
-
-    Tree = Any
-    Init = Callable[[Tree], dict[str, Tree]]
-    Update = Callable[[Tree, Tree, dict[str, Tree], Any, dict[str, Any]], tuple[Tree, Tree, dict[str, Tree]]]
+Tree = Any
+Init = Callable[[Tree], dict[str, Tree]]
+Update = Callable[[Tree, Tree, dict[str, Tree], Any, dict[str, Any]], tuple[Tree, Tree, dict[str, Tree]]]
 
 
 @dataclass(frozen=True)

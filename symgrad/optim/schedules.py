@@ -8,15 +8,13 @@ your own, in NumPy, serves as well, and `schedule` gives it such numbers.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
 from symgrad.errors import ArgumentValueError
 from symgrad.optim.optimizer import Schedule
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
 
 
 def schedule(function: Callable[..., Any], **numbers: float) -> Schedule:

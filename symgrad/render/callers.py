@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from symgrad.render.source import KNOWN, OTHER, Source, called_with_objects
 from symgrad.render.templates import environment
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 READY = 0x101
 """NumPy's flag bits C_CONTIGUOUS and ALIGNED."""

@@ -6,16 +6,14 @@ They depend on the user's lines alone, so that a statement added or changed rena
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import count
 from typing import TYPE_CHECKING
 
-from symgrad.errors import Derived
+from symgrad.errors import Derived, Line
 from symgrad.ir.names import identifier
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from symgrad.errors import Line
     from symgrad.loops.program import Array, LoopProgram
 
 ASSIGNED = re.compile(r"\s*([^\W\d]\w*(?:, *[^\W\d]\w*)*)(?:\[[^=]*\])?\s*(?::[^=]*)?([-+*/@]*)=(?!=)(.*)")

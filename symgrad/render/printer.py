@@ -8,21 +8,19 @@ order of floating-point operations: ``a + (b + c)`` is not ``a + b + c``.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import cache, lru_cache, reduce
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from symgrad.ir.notation import Axis, Index, Reckoned, symbolic
 from symgrad.ops.declare.spelling import fill_pattern, suffix
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    Names = Callable[[Any], str]
-    Sized = Callable[[Any, "Printed"], "Printed"]
+Names = Callable[[Any], str]
+Sized = Callable[[Any, "Printed"], "Printed"]
 
 INT32 = 1 << 31
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -13,20 +13,16 @@ from symgrad.errors import ArgumentError
 from symgrad.ir.names import comment
 from symgrad.loops.cost import count
 from symgrad.loops.machine import ONCE, TEXT
-from symgrad.loops.program import Walk
+from symgrad.loops.program import Array, LoopProgram, Walk
 from symgrad.ops import math_functions
 from symgrad.ops.declare.spelling import stored
 from symgrad.ops.elementwise.selection import astype
-from symgrad.options import TEAM, Target
+from symgrad.options import TEAM, Options, Target
 from symgrad.render.functions import FUNCTIONS, Functions, foreign, words
 from symgrad.render.printer import literal
 from symgrad.render.source import Source
 from symgrad.render.templates import TEMPLATES, environment
 from symgrad.render.views import ArrayView, CheckView, FunctionView, SourceView
-
-if TYPE_CHECKING:
-    from symgrad.loops.program import Array, LoopProgram
-    from symgrad.options import Options
 
 NARROW = 256
 """The bits of a vector where the toolchain names no width: compilers make it of narrower ones if they must."""

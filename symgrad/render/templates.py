@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jinja2
 import jinja2.bccache
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 PACKAGE = Path(__file__).parents[1]
 

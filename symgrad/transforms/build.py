@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
 from symgrad.ir.node import Graph, Node
-from symgrad.ir.op import Composite, Elementwise
+from symgrad.ir.op import Composite, Elementwise, Op
 from symgrad.ir.program import Program, copied, rebuild
 from symgrad.ir.regions import whole
+from symgrad.ir.shapes import Shape
 from symgrad.ops.arrays.indexing import gather
 from symgrad.ops.arrays.views import broadcast_to, slice_
 from symgrad.ops.declare import leaves
@@ -19,12 +21,6 @@ from symgrad.ops.elementwise.arithmetic import multiply, negative
 from symgrad.trace.state import Trace, active_on, current, passing
 from symgrad.trace.tracer import Tracer, as_node
 from symgrad.transforms.tuned import CONDITIONS_DEEP, VIEWS_BEHIND
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from symgrad.ir.op import Op
-    from symgrad.ir.shapes import Shape
 
 
 def make(graph: Graph, op: Op | str, *inputs: Node, **params: Any) -> Node:

@@ -7,15 +7,15 @@ reason to raise.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from symgrad.errors import NonFiniteError
+from symgrad.errors import Line, NonFiniteError
 from symgrad.ir import shapes
-from symgrad.ir.node import Graph
+from symgrad.ir.node import Graph, Node
 from symgrad.ir.op import Control
 from symgrad.ir.program import Program
 from symgrad.ir.shapes import size
@@ -25,12 +25,6 @@ from symgrad.ops.declare import leaves
 from symgrad.trace.lines import ends_here
 from symgrad.transforms.build import input_like, literal, make, opened, shaped, written
 from symgrad.transforms.derive.control import closed, nested
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from symgrad.errors import Line
-    from symgrad.ir.node import Node
 
 
 class Watched(NamedTuple):

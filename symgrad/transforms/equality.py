@@ -15,23 +15,19 @@ function that sees it: ``1 / (a - b)`` is no ``-1 / (b - a)``.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Hashable
 from itertools import count, islice
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from symgrad.ir.node import Constant
+from symgrad.ir.node import Constant, Node
 from symgrad.ir.notation import Access, Apply, Axis, How, Number
 from symgrad.ir.op import Elementwise, Structured
+from symgrad.ir.shapes import Dim, Shape
 from symgrad.ops.declare.traits import traits
 from symgrad.ops.elementwise.selection import where
 from symgrad.transforms.tuned import COMPARED_ELEMENTS
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable
-
-    from symgrad.ir.node import Node
-    from symgrad.ir.shapes import Dim, Shape
 
 Labels: TypeAlias = tuple[int | None, ...]
 """A name for the index along each axis of an array; None along those of extent 1."""

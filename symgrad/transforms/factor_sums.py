@@ -13,12 +13,13 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from symgrad.ir.op import Elementwise
-from symgrad.ir.program import copied, rebuild
+from symgrad.ir.node import Graph, Node
+from symgrad.ir.op import Elementwise, Op
+from symgrad.ir.program import Program, copied, rebuild
 from symgrad.ir.shapes import size, upper
 from symgrad.ops.arrays.contract import einsum
 from symgrad.ops.arrays.reduce import sum_
@@ -27,11 +28,6 @@ from symgrad.ops.declare.traits import traits
 from symgrad.ops.elementwise.arithmetic import negative
 from symgrad.transforms.build import make
 from symgrad.transforms.tuned import TERMS_DEEP
-
-if TYPE_CHECKING:
-    from symgrad.ir.node import Graph, Node
-    from symgrad.ir.op import Op
-    from symgrad.ir.program import Program
 
 
 def factor_sums(program: Program) -> Program:

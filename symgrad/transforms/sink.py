@@ -7,18 +7,14 @@ and a formulation that other rules know. It is no rule of a table, for it compar
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
 
+from symgrad.ir.node import Graph, Node
 from symgrad.ir.op import Elementwise
-from symgrad.ir.program import copied, rebuild
+from symgrad.ir.program import Program, copied, rebuild
 from symgrad.ops.declare.spelling import has_call
 from symgrad.ops.declare.traits import chooses
 from symgrad.ops.elementwise.selection import where
 from symgrad.transforms.build import make
-
-if TYPE_CHECKING:
-    from symgrad.ir.node import Graph, Node
-    from symgrad.ir.program import Program
 
 
 def sink(program: Program) -> Program:

@@ -8,21 +8,18 @@ pair, for the sum is found behind views, a shift and a choice.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from symgrad import ops
-from symgrad.ir.program import copied, rebuild
+from symgrad.ir.node import Graph, Node
+from symgrad.ir.program import Program, copied, rebuild
 from symgrad.ops.declare.traits import chooses
 from symgrad.ops.elementwise.arithmetic import add, multiply
 from symgrad.ops.elementwise.selection import where
 from symgrad.transforms.build import again, behind_spread, core, is_along, is_number, literal, make, written
 from symgrad.transforms.rewrite.engine import PARAM, Form, viewed
-
-if TYPE_CHECKING:
-    from symgrad.ir.node import Graph, Node
-    from symgrad.ir.program import Program
 
 
 def divide_exponentials(program: Program) -> Program:

@@ -15,22 +15,18 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from dataclasses import replace
 from itertools import permutations
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from symgrad.ir.node import Graph
-from symgrad.ir.program import copied
+from symgrad.ir.node import Graph, Node
+from symgrad.ir.program import Program, copied
+from symgrad.ir.shapes import Shape
 from symgrad.ops.arrays.views import inverse_order, transpose
 from symgrad.transforms.build import written
 from symgrad.transforms.equality import Equality, form
 from symgrad.transforms.rewrite.cheaper import simplified
 from symgrad.transforms.tuned import PERMUTED_AXES
-
-if TYPE_CHECKING:
-    from symgrad.ir.node import Node
-    from symgrad.ir.program import Program
-    from symgrad.ir.shapes import Shape
 
 
 def symmetric_sums(program: Program) -> Program:

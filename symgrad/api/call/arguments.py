@@ -13,9 +13,9 @@ import re
 import sys
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -37,10 +37,6 @@ from symgrad.trace.signature import (
 )
 from symgrad.trace.state import active
 from symgrad.trace.structures import flattened
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-
 
 Argnum = int | str
 Argnums = int | str | tuple[int | str, ...]

@@ -17,32 +17,27 @@ import sys
 import types
 from array import array
 from collections import Counter, OrderedDict, defaultdict, deque
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache, partial, wraps
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from symgrad.errors import warn, warn_once
+from symgrad.errors import Line, warn, warn_once
 from symgrad.ops.declare.forms import COMPILED
 from symgrad.trace.constants import is_sparse, means_more
+from symgrad.trace.control.branches import Branches
 from symgrad.trace.lines import NB_SUBSCR, definition, is_user_code, of_the_user
 from symgrad.trace.numpy.indexing import FEW
 from symgrad.trace.numpy.replaced import stood_for
 from symgrad.trace.outside import Reading, Slot, given, plain, standing
 from symgrad.trace.signature import Spec, by_columns, leaf_names, signature_of
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-
-    from symgrad.errors import Line
-    from symgrad.trace.control.branches import Branches
-
-    Item = tuple[Callable[[Any], Any], Any, Any]
-    Paths = frozenset[tuple[Any, ...]]
-    Place = tuple[Slot, tuple[int, ...], str]
+Item = tuple[Callable[[Any], Any], Any, Any]
+Paths = frozenset[tuple[Any, ...]]
+Place = tuple[Slot, tuple[int, ...], str]
 
 LONG, SEEN, DEEP = 1000, 10_000, 20
 """So many elements of one container are looked at, so many values in all, and tuples in so many others."""

@@ -9,6 +9,7 @@ import threading
 import types
 import weakref
 from collections import Counter
+from collections.abc import Callable, Container, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, ParamSpec, TypeVar
 
@@ -16,7 +17,7 @@ import numpy as np
 
 from symgrad.api.call.arguments import Arguments, Leaves, describe_change, has_structure_of, show_signature, told_apart
 from symgrad.api.call.captures import Captured, captured_rng
-from symgrad.api.call.sizes import Sizes, pattern_of
+from symgrad.api.call.sizes import Extents, Pattern, Sizes, pattern_of
 from symgrad.build.call import MISS, Call, as_inputs
 from symgrad.build.progress import shown
 from symgrad.errors import (
@@ -33,33 +34,29 @@ from symgrad.errors import (
 )
 from symgrad.ir.evaluate import evaluate
 from symgrad.ir.names import identifier
+from symgrad.ir.node import Node
+from symgrad.ir.program import Program
 from symgrad.ir.shapes import is_static
 from symgrad.ops.declare.forms import is_traced
 from symgrad.options import Options
 from symgrad.pipeline import NAMES, Built, Stages, build, optimized, uncollected
 from symgrad.trace import optree
-from symgrad.trace.control.branches import Branches, branches_of
+from symgrad.trace.control.branches import Branch, Branches, branches_of
 from symgrad.trace.control.lengths import Again, Lengths
 from symgrad.trace.lines import shortened
 from symgrad.trace.numpy.replaced import standing_for
 from symgrad.trace.outside import constants_for
 from symgrad.trace.signature import Signature, Spec, signature_of, spec
-from symgrad.trace.state import active, current
+from symgrad.trace.state import Trace, active, current
 from symgrad.trace.structures import behind
 from symgrad.trace.trace import argument, returned, trace
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Sequence
     from pathlib import Path
 
-    from symgrad.api.call.sizes import Extents, Pattern
     from symgrad.api.report import Cost, Memory
-    from symgrad.ir.node import Node
-    from symgrad.ir.program import Program
-    from symgrad.trace.control.branches import Branch
-    from symgrad.trace.state import Trace
 
-    Short = Callable[[tuple[Any, ...]], Any]
+Short = Callable[[tuple[Any, ...]], Any]
 
 AT_HAND = 4
 """So many compilations are tried, the last one first, before a call looks for the one that serves it."""

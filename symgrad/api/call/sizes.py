@@ -7,20 +7,19 @@ open. Extents of one name are equal in every call that the compilation serves, a
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from symgrad.api.call.arguments import Said
 from symgrad.errors import ConcretizationError
+from symgrad.ir.shapes import Shape
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
-    from symgrad.api.call.arguments import Said
     from symgrad.api.call.function import Entry
-    from symgrad.ir.shapes import Shape
 
-    Extents = tuple[int, ...]
-    Pattern = tuple[int | str, ...]
+Extents = tuple[int, ...]
+Pattern = tuple[int | str, ...]
 
 NAMES = "nmpqrsuvlk"
 """What extents are called that nobody named."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -13,6 +14,9 @@ import numpy as np
 from symgrad.api.modes.mode import at, derived, described
 from symgrad.errors import ArgumentError, ArgumentValueError, ShapeError
 from symgrad.ir.names import identifier
+from symgrad.ir.node import Node
+from symgrad.ir.op import Control
+from symgrad.ir.program import Program
 from symgrad.ir.shapes import show
 from symgrad.ops.control.cond import call as call_op
 from symgrad.ops.control.cond import cond as cond_op
@@ -24,22 +28,15 @@ from symgrad.trace.control.rounds import unpacked
 from symgrad.trace.lines import definition, user_line
 from symgrad.trace.nested import settled
 from symgrad.trace.numpy.creation import counting
-from symgrad.trace.signature import flatten
-from symgrad.trace.state import current
+from symgrad.trace.signature import Signature, Spec, flatten
+from symgrad.trace.state import Trace, current
 from symgrad.trace.tracer import Extent, Tracer, as_node, cast
 from symgrad.transforms.build import make
 from symgrad.transforms.control import checkpoints
 from symgrad.transforms.derive.control import lifted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
     from symgrad.api.modes.mode import Point
-    from symgrad.ir.node import Node
-    from symgrad.ir.op import Control
-    from symgrad.ir.program import Program
-    from symgrad.trace.signature import Signature, Spec
-    from symgrad.trace.state import Trace
 
 
 def scan(

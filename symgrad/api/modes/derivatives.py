@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -14,23 +15,20 @@ from symgrad.api.call.function import Function
 from symgrad.api.modes.mode import Point, at, described, function, matched
 from symgrad.errors import ArgumentError
 from symgrad.ir import shapes
+from symgrad.ir.node import Node
+from symgrad.ir.program import Program
 from symgrad.ops.arrays.copies import filled
 from symgrad.ops.arrays.views import broadcast_to, embed_diagonal, reshape
 from symgrad.options import Options
 from symgrad.trace import optree
-from symgrad.trace.signature import flatten, signature_of
+from symgrad.trace.signature import Signature, flatten, signature_of
 from symgrad.transforms.derive.batch import batch
 from symgrad.transforms.derive.jvp import pullback, pushforward
 from symgrad.transforms.derive.vjp import gradient
 from symgrad.transforms.rewrite.units import without_units
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
     from symgrad.api.call.function import P, R
-    from symgrad.ir.node import Node
-    from symgrad.ir.program import Program
-    from symgrad.trace.signature import Signature
 
 
 def jit(

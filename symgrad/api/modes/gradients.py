@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from symgrad.api.modes.mode import matched
 from symgrad.errors import ArgumentError, ArgumentValueError, ShapeError
+from symgrad.ir.node import Graph, Node
 from symgrad.ir.program import Program, copied, replaced
 from symgrad.ir.shapes import show
 from symgrad.ops.arrays.views import broadcast_to
@@ -17,18 +19,12 @@ from symgrad.trace import optree
 from symgrad.trace.lines import user_line
 from symgrad.trace.nested import settled
 from symgrad.trace.signature import flatten
-from symgrad.trace.state import current
+from symgrad.trace.state import Trace, current
 from symgrad.trace.structures import NAMESPACE
 from symgrad.trace.tracer import Tracer, as_node
 from symgrad.transforms.build import make
 from symgrad.transforms.derive.jvp import fresh, pullback
 from symgrad.transforms.derive.vjp import depends
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from symgrad.ir.node import Graph, Node
-    from symgrad.trace.state import Trace
 
 
 def gradients(

@@ -7,9 +7,10 @@ linear, is given.
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -23,16 +24,11 @@ from symgrad.ir.program import BY_NUMBER, Program
 from symgrad.ir.shapes import is_static
 from symgrad.options import Options
 from symgrad.trace import optree
-from symgrad.trace.signature import Spec, flatten
+from symgrad.trace.signature import Signature, Spec, flatten
 from symgrad.trace.state import current
 from symgrad.trace.structures import NAMESPACE
 from symgrad.transforms.derive.jvp import pullback, pushforward
 from symgrad.transforms.derive.residuals import residuals as residuals_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from symgrad.trace.signature import Signature
 
 
 def jvp(fun: Callable[..., Any], primals: Any, tangents: Any, *, has_aux: bool = False) -> Any:

@@ -6,9 +6,11 @@ its derivatives.
 
 from __future__ import annotations
 
+import inspect
 import threading
 import types
 import weakref
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -19,8 +21,8 @@ from symgrad.api.call.function import Function
 from symgrad.errors import ArgumentError, ShapeError
 from symgrad.ir import shapes
 from symgrad.ir.names import identifier
-from symgrad.ir.node import NodeTable
-from symgrad.ir.program import copied, replaced
+from symgrad.ir.node import Graph, Node, NodeTable
+from symgrad.ir.program import Program, copied, replaced
 from symgrad.ops.arrays.views import broadcast_to
 from symgrad.options import Options
 from symgrad.trace import optree
@@ -29,24 +31,17 @@ from symgrad.trace.control.branches import level
 from symgrad.trace.lines import ends_here
 from symgrad.trace.nested import settled
 from symgrad.trace.numpy.replaced import standing_for
-from symgrad.trace.signature import leaf_spec
-from symgrad.trace.state import current
+from symgrad.trace.signature import Signature, Spec, leaf_spec
+from symgrad.trace.state import Trace, current
 from symgrad.trace.trace import trace
 from symgrad.trace.tracer import Tracer, as_node, cast
 from symgrad.transforms.derive.jvp import pullback, pushforward
 
 if TYPE_CHECKING:
-    import inspect
-    from collections.abc import Callable, Iterable, Sequence
-
     from symgrad.api.call.function import P
-    from symgrad.ir.node import Graph, Node
-    from symgrad.ir.program import Program
-    from symgrad.trace.signature import Signature, Spec
-    from symgrad.trace.state import Trace
 
-    Rewrite = Callable[[Graph, Node, tuple[Node, ...]], Node]
-    Rule = Callable[..., Any]
+Rewrite = Callable[[Graph, Node, tuple[Node, ...]], Node]
+Rule = Callable[..., Any]
 
 
 @dataclass(frozen=True)

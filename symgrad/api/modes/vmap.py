@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -12,17 +13,15 @@ from symgrad.api.modes.mode import at, function, substituted
 from symgrad.errors import ArgumentError, ArgumentValueError, ShapeError
 from symgrad.ir.shapes import show
 from symgrad.ops.arrays.views import broadcast_to
+from symgrad.options import Options
 from symgrad.trace import optree
+from symgrad.trace.signature import Signature
 from symgrad.trace.structures import NAMESPACE
 from symgrad.trace.tracer import Tracer, as_node
 from symgrad.transforms.derive.batch import batch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-
     from symgrad.api.call.function import Function, P
-    from symgrad.options import Options
-    from symgrad.trace.signature import Signature
 
 
 def vmap(

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import inspect
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Collection, Iterable
+from typing import Any
 
 import numpy as np
 
@@ -12,6 +13,7 @@ from symgrad.api.modes.mode import decided, substituted
 from symgrad.errors import ArgumentError, NoGradient, UnsupportedError
 from symgrad.ir import shapes
 from symgrad.ir.names import identifier
+from symgrad.ir.node import Node
 from symgrad.ir.op import Composite
 from symgrad.ir.program import Program
 from symgrad.ops.declare.forms import is_traced, name_apart
@@ -21,17 +23,11 @@ from symgrad.trace.nested import settled
 from symgrad.trace.numpy.replaced import installed
 from symgrad.trace.overrides import checked, floating, override_of, words
 from symgrad.trace.signature import Signature, flatten, leaf_spec
-from symgrad.trace.state import current
+from symgrad.trace.state import Trace, current
 from symgrad.trace.trace import trace
 from symgrad.trace.tracer import Tracer, as_node
 from symgrad.transforms.derive.jvp import broken, fresh, linear
 from symgrad.transforms.derive.vjp import sweep
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable
-
-    from symgrad.ir.node import Node
-    from symgrad.trace.state import Trace
 
 
 class Custom(ABC):

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from symgrad.api.rules.custom import outer_input
 from symgrad.errors import ArgumentError, DtypeError, NoGradient, ShapeError, UnsupportedError
 from symgrad.ir import shapes
+from symgrad.ir.node import Node
 from symgrad.ir.op import Composite, Elementwise
+from symgrad.ir.shapes import Shape
 from symgrad.ops.declare.calculus import in_numpy
 from symgrad.ops.declare.domains import Case, Domain
 from symgrad.ops.declare.forms import name_apart, shape_of
@@ -19,12 +22,6 @@ from symgrad.trace.lines import user_line
 from symgrad.trace.overrides import checked
 from symgrad.trace.signature import signature_of
 from symgrad.trace.tracer import Tracer
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from symgrad.ir.node import Node
-    from symgrad.ir.shapes import Shape
 
 _NAME = re.compile(r"[A-Za-z]\w*")
 _NOTATION = re.compile(r"[A-Za-z]*(,[A-Za-z]*)*->[A-Za-z]*")

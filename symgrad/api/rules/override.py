@@ -9,9 +9,10 @@ from __future__ import annotations
 import gc
 import threading
 import types
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -27,10 +28,7 @@ from symgrad.trace.overrides import heeded, opened, words
 from symgrad.trace.signature import flatten
 from symgrad.trace.state import active, current, outside
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    Rule = Callable[..., Any]
+Rule = Callable[..., Any]
 
 
 @contextmanager

@@ -15,18 +15,17 @@ from typing import TYPE_CHECKING, Any
 
 from symgrad.build.cache import store as cache
 from symgrad.build.call import Check, Interface, open_extents, ports
-from symgrad.build.load import load
+from symgrad.build.load import Library, load
 from symgrad.build.toolchain.compiler import library_name
 from symgrad.errors import Line, SerializationError, warn_once
+from symgrad.ir.program import Program
 from symgrad.ir.saved.dims import evaluated
 from symgrad.ir.saved.programs import record as described
 from symgrad.ops import own
+from symgrad.options import Options
 
 if TYPE_CHECKING:
-    from symgrad.build.load import Library
     from symgrad.build.toolchain.find import Toolchain
-    from symgrad.ir.program import Program
-    from symgrad.options import Options
 
 FORMAT = "symgrad interface 3"
 _PLAIN = {"entry": str, "prototype": str, "workspace": object, "threaded": bool, "work": object, "polled": bool}

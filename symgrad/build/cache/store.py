@@ -16,16 +16,13 @@ import shutil
 import stat
 import threading
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from symgrad.build import limits
 from symgrad.build.cache import private
 from symgrad.errors import warn_once
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _OURS = re.compile(r"(?:[0-9a-f]{64}|record-[0-9a-f]{64}|(?:tmp|lock)-[0-9A-Za-z-]+)")
 _KEPT = re.compile(r"(?:record-)?[0-9a-f]{64}")

@@ -5,20 +5,19 @@ from __future__ import annotations
 import os
 import re
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from symgrad.build import limits
 from symgrad.build.cache import store as cache
 from symgrad.errors import ToolchainError, warn_once
+from symgrad.options import Options
+from symgrad.render.source import Source
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from symgrad.build.toolchain.find import Toolchain
     from symgrad.build.toolchain.process import Finished
-    from symgrad.options import Options
-    from symgrad.render.source import Source
 
 _ERROR = re.compile(r":(\d+):(?:\d+:)?\s*(?:fatal |internal compiler )?error")
 _ORIGIN = re.compile(r"/\*\s*((?:(?!\*/).)*?[^\s*]:\d+\b(?:(?!\*/).)*?)\s*\*/")

@@ -17,16 +17,12 @@ import sys
 import threading
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from symgrad.build import limits
 from symgrad.build.cache import store as cache
 from symgrad.build.toolchain.capabilities import Capabilities, parse
 from symgrad.errors import warn_once
-from symgrad.options import Target
-
-if TYPE_CHECKING:
-    from symgrad.options import Options
+from symgrad.options import Options, Target
 
 _INSTALL = (
     "Install gcc or clang (Debian: apt install gcc libc6-dev; Fedora: dnf install gcc; macOS: xcode-select --install; "

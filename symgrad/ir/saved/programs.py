@@ -7,7 +7,8 @@ import binascii
 import json
 import math
 import re
-from typing import TYPE_CHECKING, Any, TypeAlias
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -15,16 +16,10 @@ from symgrad.errors import Derived, Line, SerializationError
 from symgrad.ir import shapes
 from symgrad.ir.bounds import obligations
 from symgrad.ir.names import identifier
-from symgrad.ir.node import SEVERAL, Constant, Graph, Requirement
-from symgrad.ir.op import Control, Result, Structured
+from symgrad.ir.node import SEVERAL, Constant, Graph, Node, Requirement
+from symgrad.ir.op import Control, Op, Result, Structured
 from symgrad.ir.program import Program
 from symgrad.ir.saved.dims import dim_from_json, dim_to_json
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from symgrad.ir.node import Node
-    from symgrad.ir.op import Op
 
 VERSION = 1
 """Of the schema; a file of another version is refused."""

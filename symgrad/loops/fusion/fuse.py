@@ -7,7 +7,8 @@ one loop. Inside it the same question is asked again.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Container, Iterable, Mapping, Sequence
+from typing import Any
 
 from symgrad.ir.notation import Access, Axis, How, Lookup, Number, Role, Statement, accesses, looked_up, parts
 from symgrad.ir.shapes import upper
@@ -26,13 +27,8 @@ from symgrad.loops.machine import (
     SMALL_WORK,
     TINY,
 )
-from symgrad.loops.program import Loop
+from symgrad.loops.program import Array, Item, Items, Loop, LoopProgram
 from symgrad.loops.statements.products import batch_axes, is_block
-
-if TYPE_CHECKING:
-    from collections.abc import Container, Iterable, Mapping, Sequence
-
-    from symgrad.loops.program import Array, Item, Items, LoopProgram
 
 
 class Classes:

@@ -6,15 +6,12 @@ examples, and each takes all steps for its own (loop interchange; R. Allen, K. K
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from symgrad.ir.notation import Access, Axis, How, Statement
 from symgrad.loops.fusion.parallelize import pays
 from symgrad.loops.machine import SHARED_ROWS, TILE_BLOCKS, TILE_LEAST
-from symgrad.loops.program import Loop, Tile, Walk, walk
-
-if TYPE_CHECKING:
-    from symgrad.loops.program import Array, Item, Items, LoopProgram
+from symgrad.loops.program import Array, Item, Items, Loop, LoopProgram, Tile, Walk, walk
 
 
 def interchange(program: LoopProgram) -> LoopProgram:

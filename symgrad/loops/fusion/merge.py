@@ -7,15 +7,11 @@ fusion; K. Kennedy, K. McKinley, 1993).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
-from symgrad.ir.notation import Axis, How, Statement, linear
+from symgrad.ir.notation import Access, Axis, How, Statement, linear
 from symgrad.loops.machine import LONG, NESTS_TRIED
-from symgrad.loops.program import Cond, Loop, Walk, While, rebuild, touched, walk
-
-if TYPE_CHECKING:
-    from symgrad.ir.notation import Access
-    from symgrad.loops.program import Array, Item, Items, LoopProgram, Tile
+from symgrad.loops.program import Array, Cond, Item, Items, Loop, LoopProgram, Tile, Walk, While, rebuild, touched, walk
 
 
 def merge(program: LoopProgram) -> LoopProgram:

@@ -7,19 +7,25 @@ result depends on how many threads there are, and on nothing else.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
 
 from symgrad.ir.notation import Access, Axis, How, Lookup, Number, Statement, axes_of, linear, parts
-from symgrad.ir.shapes import size, symbol, upper
+from symgrad.ir.shapes import Shape, size, symbol, upper
 from symgrad.loops.cost import effort, operations_of, walked
 from symgrad.loops.machine import BLOCKED, COPIES_BYTES, COPY_BYTES, COPYING, LINE, PAYS, STACK
 from symgrad.loops.program import (
     COUNT,
     THREADS,
     Array,
+    Item,
+    Items,
     Kind,
     Loop,
+    LoopProgram,
     Share,
     Team,
     Walk,
@@ -31,14 +37,6 @@ from symgrad.loops.program import (
 )
 from symgrad.ops.arrays.reduce import first_value
 from symgrad.options import TEAM
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    import numpy as np
-
-    from symgrad.ir.shapes import Shape
-    from symgrad.loops.program import Item, Items, LoopProgram
 
 
 def parallelize(program: LoopProgram) -> LoopProgram:

@@ -7,16 +7,12 @@ measured. What runs as lanes or as a block cannot look; the loops around it do.
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 from symgrad.ir.notation import Statement
 from symgrad.ir.shapes import upper
 from symgrad.loops.cost import estimate, total, trips
 from symgrad.loops.machine import BLOCKED, GUESSED, INNER, LONG_CALL, LONG_ITERATION, OUTER, SELDOM
-from symgrad.loops.program import Loop, Walk, While, rebuild
-
-if TYPE_CHECKING:
-    from symgrad.loops.program import Item, Items, LoopProgram
+from symgrad.loops.program import Item, Items, Loop, LoopProgram, Walk, While, rebuild
 
 
 def interrupts(program: LoopProgram) -> LoopProgram:

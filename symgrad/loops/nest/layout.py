@@ -7,14 +7,11 @@ extent is outside of them. What is read of an input again and again is copied on
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 from symgrad.ir.notation import Access, Apply, How, Statement, axes_of, varies
 from symgrad.loops.machine import TURNED_ROWS
-from symgrad.loops.program import Loop, nested, rebuild, temporary
-
-if TYPE_CHECKING:
-    from symgrad.loops.program import Array, Item, Items, LoopProgram
+from symgrad.loops.program import Array, Item, Items, Loop, LoopProgram, nested, rebuild, temporary
 
 Use: TypeAlias = "tuple[Statement, tuple[Loop, ...], Access]"
 Places: TypeAlias = "dict[Array, tuple[Array, int]]"

@@ -12,14 +12,10 @@ what `Walk.ORDERED` prints.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from symgrad.ir.notation import Statement
-from symgrad.loops.program import Loop, Walk, rebuild
-
-if TYPE_CHECKING:
-
-    from symgrad.loops.program import Array, Item, LoopProgram, Storages
+from symgrad.loops.program import Array, Item, Loop, LoopProgram, Storages, Walk, rebuild
 
 
 def order(program: LoopProgram) -> LoopProgram:

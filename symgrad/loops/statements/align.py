@@ -9,14 +9,16 @@ regions that a concatenation writes are parts of one loop, and `fuse` finds equa
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 from symgrad.ir.notation import (
     Access,
     Axis,
     How,
     Lookup,
+    Statement,
     accesses,
     as_index,
     linear,
@@ -27,13 +29,7 @@ from symgrad.ir.notation import (
 )
 from symgrad.ir.shapes import simplified
 from symgrad.loops.machine import EDGE, SHORTEST_FRAME
-from symgrad.loops.program import Kind
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from symgrad.ir.notation import Statement
-    from symgrad.loops.program import Array, LoopProgram
+from symgrad.loops.program import Array, Kind, LoopProgram
 
 Place: TypeAlias = "Axis | tuple[Array, int]"
 """What has a place in a frame: an axis, or a dimension of an array."""

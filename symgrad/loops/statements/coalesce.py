@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from symgrad.ir.notation import Access, Axis, How, accesses, mapped
+from symgrad.ir.notation import Access, Axis, How, Statement, accesses, mapped
 
 if TYPE_CHECKING:
-    from symgrad.ir.notation import Statement
     from symgrad.loops.program import Array, LoopProgram
 
 

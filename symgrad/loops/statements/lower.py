@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from symgrad.errors import ArgumentError, Derived, Line
 from symgrad.ir.names import identifier
+from symgrad.ir.node import Node
 from symgrad.ir.notation import (
     SURE,
     Access,
     Apply,
     Axis,
+    Body,
     How,
     IndexValue,
     Lookup,
     Number,
     Role,
     Statement,
+    Value,
     as_index,
     axes_of,
     mapped,
@@ -28,6 +32,8 @@ from symgrad.ir.notation import (
     substitute,
 )
 from symgrad.ir.op import Elementwise, Result
+from symgrad.ir.program import Program
+from symgrad.ir.shapes import Dim
 from symgrad.loops.held import COUNTS, Again, Counter, HeldBranch, Repeat, standing
 from symgrad.loops.program import Array, Check, Kind, LoopProgram
 from symgrad.ops.control.cond import call, cond
@@ -36,14 +42,6 @@ from symgrad.ops.control.scan import scan
 from symgrad.ops.control.while_ import while_
 from symgrad.ops.declare import leaves
 from symgrad.ops.numpy.creation import arange
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from symgrad.ir.node import Node
-    from symgrad.ir.notation import Body, Value
-    from symgrad.ir.program import Program
-    from symgrad.ir.shapes import Dim
 
 EVEN = 1 << 31
 """Integers up to this size are counted where they are evenly spaced."""

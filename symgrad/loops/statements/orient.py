@@ -7,16 +7,11 @@ along the last axis of an input has that axis last.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
-from symgrad.ir.notation import Access, Axis, everywhere, linear
-from symgrad.loops.program import temporary
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from symgrad.ir.notation import Statement
-    from symgrad.loops.program import Array, LoopProgram
+from symgrad.ir.notation import Access, Axis, Statement, everywhere, linear
+from symgrad.loops.program import Array, LoopProgram, temporary
 
 
 def orient(program: LoopProgram) -> LoopProgram:

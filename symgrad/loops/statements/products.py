@@ -7,26 +7,21 @@ around the call.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from itertools import combinations, pairwise, product
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from symgrad.ir.notation import Access, Apply, Axis, How, IndexValue, Number, accesses, as_index
+from symgrad.ir.notation import Access, Apply, Axis, How, IndexValue, Number, Statement, accesses, as_index
 from symgrad.ir.shapes import simplified, upper
 from symgrad.loops.cost import blocks, extent
 from symgrad.loops.held import result_of
 from symgrad.loops.machine import BLOCK_FEWEST, BLOCK_WORTH
-from symgrad.loops.program import Nest, Part, Product
+from symgrad.loops.program import Array, Loop, LoopProgram, Nest, Part, Product
 from symgrad.loops.statements.align import shifted
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from symgrad.ir.notation import Statement
-    from symgrad.loops.program import Array, Loop, LoopProgram
 
 
 def find_product(loops: Sequence[Loop], statements: Sequence[Statement]) -> Nest | None:

@@ -8,9 +8,10 @@ nothing waits.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from symgrad.ir.notation import (
     Access,
@@ -18,6 +19,8 @@ from symgrad.ir.notation import (
     Frozen,
     How,
     Lazy,
+    Statement,
+    Value,
     accesses,
     looked_up,
     mapped,
@@ -25,13 +28,7 @@ from symgrad.ir.notation import (
 )
 from symgrad.loops.cost import elements, recomputed
 from symgrad.loops.machine import AGAIN, COMPARED
-from symgrad.loops.program import living
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from symgrad.ir.notation import Statement, Value
-    from symgrad.loops.program import Array, LoopProgram
+from symgrad.loops.program import Array, LoopProgram, living
 
 
 @dataclass(frozen=True, eq=False)

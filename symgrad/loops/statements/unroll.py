@@ -8,9 +8,10 @@ from, zeros that are overwritten are not written, and what nobody reads is not c
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import product
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -34,14 +35,9 @@ from symgrad.ir.notation import (
 )
 from symgrad.ir.shapes import upper
 from symgrad.loops.machine import TINY, UNROLLED, UNROLLED_ALL, WORTH_LANES
-from symgrad.loops.program import Kind, living, temporary
+from symgrad.loops.program import Array, Kind, LoopProgram, living, temporary
 from symgrad.loops.statements.products import batch_axes, is_block
 from symgrad.ops.arrays.reduce import first_value
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from symgrad.loops.program import Array, LoopProgram
 
 
 def unroll(lowered: LoopProgram) -> LoopProgram:

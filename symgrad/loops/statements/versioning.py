@@ -7,17 +7,14 @@ is scheduled twice: for large ones, where ranges begin and end at known places, 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from symgrad.ir.extents import Large, chooses
-from symgrad.ir.notation import Access, Axis, Index, Lookup, accesses, as_index, rebuilt
+from symgrad.ir.notation import Access, Axis, Index, Lookup, Statement, accesses, as_index, rebuilt
 from symgrad.ir.shapes import simplified
 from symgrad.loops.machine import LARGE_EXTENTS
+from symgrad.loops.program import Array, LoopProgram
 from symgrad.loops.statements.lower import without_ones
-
-if TYPE_CHECKING:
-    from symgrad.ir.notation import Statement
-    from symgrad.loops.program import Array, LoopProgram
 
 
 def versioning(lowered: LoopProgram) -> LoopProgram:

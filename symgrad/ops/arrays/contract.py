@@ -5,22 +5,20 @@ from __future__ import annotations
 import operator
 from functools import reduce
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from symgrad.errors import ShapeError
 from symgrad.ir import shapes
+from symgrad.ir.node import Node
 from symgrad.ir.notation import Access, Axis, Body, How, Number, Statement, axes_of
+from symgrad.ir.shapes import Dim, Shape
 from symgrad.ops.arrays.copies import fresh
 from symgrad.ops.arrays.joining import lift
 from symgrad.ops.arrays.views import adding, placed_in
 from symgrad.ops.declare.domains import case
 from symgrad.ops.declare.forms import OPS, answers, apply, normal_axis, refuse, shape_of, structured
-
-if TYPE_CHECKING:
-    from symgrad.ir.node import Node
-    from symgrad.ir.shapes import Dim, Shape
 
 LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 

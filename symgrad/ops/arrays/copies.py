@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from symgrad.errors import ArgumentError, ShapeError, UnsupportedError
 from symgrad.ir import shapes
+from symgrad.ir.shapes import Shape
 from symgrad.ops.arrays.joining import lift
 from symgrad.ops.declare.forms import ANSWERS, COMPILED, OPS, PARTS, answers, dims, is_traced, normal_axes, shape_of
-
-if TYPE_CHECKING:
-    from symgrad.ir.shapes import Shape
 
 
 def fresh(x: Any) -> Any:

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from symgrad.errors import ArgumentValueError, DtypeError, ShapeError, UnsupportedError
 from symgrad.ir import shapes
+from symgrad.ir.node import Node
 from symgrad.ir.notation import Access, Axis, Lookup
+from symgrad.ir.shapes import Shape
 from symgrad.ops.arrays.copies import fresh
 from symgrad.ops.arrays.joining import along_axis, lift
 from symgrad.ops.arrays.views import adding, broadcast_index, copy_body, put_body
 from symgrad.ops.declare.domains import case, integers, normal
 from symgrad.ops.declare.forms import OPS, answers, is_traced, refuse, shape_of, structured
-
-if TYPE_CHECKING:
-    from symgrad.ir.node import Node
-    from symgrad.ir.shapes import Shape
 
 X, OUT = 0, -1
 

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from symgrad.errors import ArgumentError, ShapeError
 from symgrad.ir import shapes
+from symgrad.ir.node import Node
 from symgrad.ir.notation import Access, Body, How, Statement, axes_of
-from symgrad.ir.shapes import simplified
+from symgrad.ir.shapes import Shape, simplified
 from symgrad.ops.arrays.views import sliced
 from symgrad.ops.declare.domains import case
 from symgrad.ops.declare.forms import OPS, answers, is_traced, normal_axis, refuse, shape_of, structured
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from symgrad.ir.node import Node
-    from symgrad.ir.shapes import Shape
 
 
 def _concatenate_infer(*xs: Node, axis: int) -> tuple[Shape, Any]:

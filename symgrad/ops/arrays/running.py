@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
 from symgrad.ir import regions, shapes
+from symgrad.ir.node import Node
 from symgrad.ir.notation import Access, Axis, Body, How, Number, Statement, Temporary, axes_of
+from symgrad.ir.op import Structured
 from symgrad.ops.arrays.joining import along_axis, lift
 from symgrad.ops.arrays.views import adding, flipped, sliced
 from symgrad.ops.declare.domains import case
 from symgrad.ops.declare.forms import OPS, answers, apply, refuse, shape_of, structured, summed_dtype
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from symgrad.ir.node import Node
-    from symgrad.ir.op import Structured
 
 X, OUT = 0, -1
 

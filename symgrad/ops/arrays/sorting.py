@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from symgrad.errors import DtypeError, ShapeError
 from symgrad.ir import shapes
+from symgrad.ir.node import Node
 from symgrad.ir.notation import Access, Apply, Axis, Body, How, Number, Routine, Statement, Temporary, axes_of
+from symgrad.ir.shapes import Shape
 from symgrad.ops.declare.domains import SPECIAL, case, distinct, integers, nan, normal
 from symgrad.ops.declare.forms import INT, OPS, elementwise, shape_of, structured
-
-if TYPE_CHECKING:
-    from symgrad.ir.node import Node
-    from symgrad.ir.shapes import Shape
 
 X, OUT, SCRATCH = 0, -1, -2
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from symgrad.errors import ShapeError
 from symgrad.ir import regions, shapes
+from symgrad.ir.node import Node
 from symgrad.ir.notation import Access, Body, How, Statement, axes_of
+from symgrad.ir.shapes import Shape
 from symgrad.ops.arrays.indexing import (
     added_at,
     first_axis,
@@ -21,10 +23,6 @@ from symgrad.ops.arrays.indexing import (
 from symgrad.ops.arrays.views import adding, put_body, source_index, with_slices, with_slices_shape
 from symgrad.ops.declare.domains import case, integers, normal
 from symgrad.ops.declare.forms import OPS, shape_of, structured
-
-if TYPE_CHECKING:
-    from symgrad.ir.node import Node
-    from symgrad.ir.shapes import Shape
 
 X, VALUE, OUT = 0, 1, -1
 

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import combinations
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from symgrad.errors import ShapeError
 from symgrad.ir import regions, shapes
+from symgrad.ir.node import Node
 from symgrad.ir.notation import Access, Body, How, IndexValue, Number, Statement, axes_of
+from symgrad.ir.shapes import Shape
 from symgrad.ir.text import show
 from symgrad.ops.declare.domains import case
 from symgrad.ops.declare.forms import BOOL, INT, OPS, apply, shape_of, structured
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from symgrad.ir.node import Node
-    from symgrad.ir.shapes import Shape
 
 X, OUT = 0, -1
 

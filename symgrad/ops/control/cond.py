@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from symgrad.errors import ShapeError
+from symgrad.ir.node import Node
+from symgrad.ir.program import Program
+from symgrad.ir.shapes import Shape
 from symgrad.ops.control.results import control, fits, read_by
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from symgrad.ir.node import Node
-    from symgrad.ir.program import Program
-    from symgrad.ir.shapes import Shape
 
 
 def _results(inputs: Sequence[Node], what: str, *held: Program) -> list[tuple[Shape, Any]]:

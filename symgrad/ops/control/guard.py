@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from symgrad.errors import Missed, ShapeError
+from symgrad.ir.node import Node
 from symgrad.ir.notation import Access, Body, How, Number, Role, Statement
+from symgrad.ir.shapes import Shape
 from symgrad.ops.declare.forms import apply, structured
-
-if TYPE_CHECKING:
-    from symgrad.ir.node import Node
-    from symgrad.ir.shapes import Shape
 
 OUT = Access(-1, ())
 UNTOLD = 1 << 20

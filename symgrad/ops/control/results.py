@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 from symgrad.errors import ShapeError
 from symgrad.ir.node import SEVERAL, Node
 from symgrad.ir.op import Control, Result
+from symgrad.ir.program import Program
+from symgrad.ir.shapes import Shape
 from symgrad.ops.declare.forms import enter
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from symgrad.ir.program import Program
-    from symgrad.ir.shapes import Shape
 
 
 def _infer(several: Node, *, number: int) -> tuple[Shape, Any]:

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from symgrad.errors import ShapeError
+from symgrad.ir.node import Node
+from symgrad.ir.program import Program
+from symgrad.ir.shapes import Dim, Shape
 from symgrad.ops.control.results import closure, control, fits, read_by
 from symgrad.ops.declare.forms import INT
-
-if TYPE_CHECKING:
-    from symgrad.ir.node import Node
-    from symgrad.ir.program import Program
-    from symgrad.ir.shapes import Dim, Shape
 
 
 def _results(

@@ -9,16 +9,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Generator
 from functools import cache, reduce
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from symgrad.errors import NoGradient, UnsupportedError
+from symgrad.ir.op import Elementwise
 from symgrad.ops.declare.forms import OPS, SCIPYS, answer_scipy
 from symgrad.ops.declare.traits import kinds, traits
-
-if TYPE_CHECKING:
-    from symgrad.ir.op import Elementwise
 
 _Steps: TypeAlias = Generator[Any, Any, Any]
 _Word: TypeAlias = Callable[[Any, dict[Any, Any]], _Steps]

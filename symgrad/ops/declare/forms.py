@@ -9,24 +9,20 @@ from __future__ import annotations
 import functools
 import operator
 import sys
+from collections.abc import Callable, Mapping
 from functools import cache
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
 from symgrad.errors import DtypeError, UnsupportedError
 from symgrad.ir import shapes
-from symgrad.ir.notation import Apply
+from symgrad.ir.node import Node
+from symgrad.ir.notation import Apply, Value
 from symgrad.ir.op import Composite, Elementwise, Leaf, Op, Structured
+from symgrad.ir.shapes import Shape
 from symgrad.ops.declare import spelling
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from symgrad.ir.node import Node
-    from symgrad.ir.notation import Value
-    from symgrad.ir.shapes import Shape
 
 FLOATS = frozenset([np.dtype(np.float32), np.dtype(np.float64)])
 

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from symgrad.ir.node import Constant
+from symgrad.errors import Line
+from symgrad.ir.node import Constant, Graph, Node
+from symgrad.ir.shapes import Shape
 from symgrad.ir.text import constant_text
 from symgrad.ops.declare.forms import INT, leaf
-
-if TYPE_CHECKING:
-    from symgrad.errors import Line
-    from symgrad.ir.node import Graph, Node
-    from symgrad.ir.shapes import Shape
 
 
 def _input_value(**_: Any) -> Any:

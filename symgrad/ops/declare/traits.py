@@ -9,15 +9,12 @@ from __future__ import annotations
 
 from functools import cache, lru_cache
 from itertools import product
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from symgrad.ir.op import Elementwise
+from symgrad.ir.op import Elementwise, Op
 from symgrad.ops.declare.forms import OPS
-
-if TYPE_CHECKING:
-    from symgrad.ir.op import Op
 
 POSITIVE = (0.0, 0.3, 1.0, 2.5, 37.0, np.inf, 1e-8, 0.5, 1.7, 3.0, 5.5, 1000.0)
 FIRST_OF_MANY = 6

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from symgrad.ir.op import Elementwise
 from symgrad.ops.declare.calculus import sp
 from symgrad.ops.declare.domains import PAIRS, SPECIAL, booleans, distinct, integers, pairs
 from symgrad.ops.declare.forms import elementwise
-
-if TYPE_CHECKING:
-    from symgrad.ir.op import Elementwise
-
 
 BITS = pairs(0, 1, -1, 5, 127, -128)
 SHIFTS = tuple((a, b) for a in (0, 1, -1, 5, -128) for b in (0, 1, 7, 8, 31, 32, 63, 64, -1))

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from symgrad.errors import NoGradient
+from symgrad.ir.op import Elementwise
 from symgrad.ops.declare.calculus import sp
 from symgrad.ops.declare.domains import PAIRS, SPECIAL, between, inf, nan, normal, positive
 from symgrad.ops.declare.forms import Late, elementwise
 from symgrad.ops.elementwise.trigonometric import cosh
-
-if TYPE_CHECKING:
-    from symgrad.ir.op import Elementwise
 
 # -- error functions
 

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
+from symgrad.ir.op import Elementwise
 from symgrad.ops.declare.calculus import sp
 from symgrad.ops.declare.domains import PAIRS, SPECIAL, between, inf, nan, normal, positive
 from symgrad.ops.declare.forms import OPS, elementwise
 from symgrad.ops.elementwise.arithmetic import direction
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from symgrad.ir.op import Elementwise
-
 
 sin = elementwise(
     numpy=np.sin, value=sp.sin, ddx=lambda x, _y: np.cos(x), c="sin", sample=normal(), edges=SPECIAL)

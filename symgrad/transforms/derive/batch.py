@@ -6,30 +6,25 @@ for ops whose meaning lies in their axes alone the parameters say the same, so t
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from symgrad.errors import UnsupportedError, VerifyError
+from symgrad.ir.node import Graph, Node
 from symgrad.ir.op import Composite, Control, Elementwise, Result
 from symgrad.ir.program import Program, copied, replaced
-from symgrad.ir.shapes import simplified
+from symgrad.ir.shapes import Dim, simplified
 from symgrad.ops.arrays.contract import LETTERS
 from symgrad.ops.arrays.views import broadcast_to, expand_dims, reshape
 from symgrad.ops.batched import each, evaluated_for_each, stand_in
 from symgrad.ops.declare import leaves
 from symgrad.ops.declare.forms import OPS
-from symgrad.trace.state import passing
+from symgrad.trace.state import Trace, passing
 from symgrad.trace.tracer import Tracer
 from symgrad.transforms.build import make, opened
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from symgrad.ir.node import Graph, Node
-    from symgrad.ir.shapes import Dim
-    from symgrad.trace.state import Trace
 
 
 def batch(program: Program, mapped: Sequence[bool], size: Dim) -> tuple[Program, list[bool]]:

@@ -6,19 +6,21 @@ one row a step; what costs little to compute from rows that stand there anyway i
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from symgrad.errors import VerifyError
 from symgrad.ir import shapes
 from symgrad.ir.names import identifier
-from symgrad.ir.node import Graph
-from symgrad.ir.op import Leaf
+from symgrad.ir.node import Graph, Node
+from symgrad.ir.op import Control, Leaf
 from symgrad.ir.program import Program, bodies, replaced
+from symgrad.ir.shapes import Dim
 from symgrad.ops.arrays.views import broadcast_to, reshape, transpose
 from symgrad.ops.control.cond import call, cond
 from symgrad.ops.control.results import closure, needed, read_by, result
@@ -33,14 +35,6 @@ from symgrad.transforms.derive.poles import is_zero_constant, zeros_among
 from symgrad.transforms.derive.residuals import residuals
 from symgrad.transforms.derive.vjp import depends, sweep
 from symgrad.transforms.tuned import RUNS_KEEP, RUNS_LONG, RUNS_NESTED, RUNS_REACH, RUNS_SQUARE
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from symgrad.ir.node import Node
-    from symgrad.ir.op import Control
-    from symgrad.ir.shapes import Dim
-
 
 # -- bodies: programs of their own
 

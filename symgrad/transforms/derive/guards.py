@@ -8,33 +8,29 @@ It may always say less than it could: what must hold is that the cotangent *is* 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from symgrad.ir import shapes
+from symgrad.ir.node import Graph, Node
 from symgrad.ir.op import Elementwise, Structured
-from symgrad.ir.shapes import is_static
+from symgrad.ir.shapes import Shape, is_static
 from symgrad.ops.arrays.indexing import first_axis, scatter_add
 from symgrad.ops.arrays.running import cumsum
 from symgrad.ops.arrays.views import broadcast_to, place
 from symgrad.ops.batched import each
 from symgrad.ops.declare.traits import AND, NOT, OR, chooses, traits
 from symgrad.ops.elementwise.logical import logical_not
+from symgrad.trace.state import Trace
 from symgrad.trace.tracer import Tracer
 from symgrad.transforms.build import array, known, literal, make, truth_table
 from symgrad.transforms.derive.poles import behind, is_zero, is_zero_constant, leaves_out, meant, moves
 from symgrad.transforms.derive.rules import each_rule
 from symgrad.transforms.tuned import CONDITIONS_DEEP, GUARDS_JOINED
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from symgrad.ir.node import Graph, Node
-    from symgrad.ir.shapes import Shape
-    from symgrad.trace.state import Trace
-
-    Guard = tuple[Node, ...]
+Guard = tuple[Node, ...]
 
 
 def joined(values: list[Any]) -> list[Any]:

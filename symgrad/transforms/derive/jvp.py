@@ -8,31 +8,25 @@ Only what holds programs has a rule of its own (`push`), which pushes these forw
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from symgrad.errors import NoGradient, VerifyError
-from symgrad.ir.node import SEVERAL
-from symgrad.ir.op import Composite, Control, Elementwise, Result
+from symgrad.ir.node import SEVERAL, Node
+from symgrad.ir.op import Composite, Control, Elementwise, Op, Result
 from symgrad.ir.program import Program, bodies
 from symgrad.ops.declare import leaves
 from symgrad.ops.declare.forms import OPS
-from symgrad.trace.state import passing
+from symgrad.trace.state import Trace, passing
 from symgrad.trace.tracer import Tracer
 from symgrad.transforms.build import opened, written
 from symgrad.transforms.derive.control import nested
 from symgrad.transforms.derive.poles import behind, is_zero_constant, zeros_among
 from symgrad.transforms.derive.rules import rule
 from symgrad.transforms.derive.vjp import depends, sweep
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from symgrad.ir.node import Node
-    from symgrad.ir.op import Op
-    from symgrad.trace.state import Trace
 
 
 def pullback(

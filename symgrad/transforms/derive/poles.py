@@ -6,14 +6,16 @@ tried at numbers like that: the slope of ``1 / x`` may be infinite, those of ``1
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from symgrad.errors import NoGradient
 from symgrad.ir import shapes
-from symgrad.ir.op import Composite, Elementwise, Result, Structured
+from symgrad.ir.node import Node
+from symgrad.ir.op import Composite, Elementwise, Op, Result, Structured
 from symgrad.ir.program import BY_NUMBER
 from symgrad.ops.batched import each
 from symgrad.ops.control.results import needed
@@ -21,16 +23,10 @@ from symgrad.ops.declare import leaves
 from symgrad.ops.declare.calculus import cotangents
 from symgrad.ops.declare.forms import OPS
 from symgrad.ops.declare.traits import traits
+from symgrad.trace.state import Trace
 from symgrad.transforms.build import array, scalar
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from symgrad.ir.node import Node
-    from symgrad.ir.op import Op
-    from symgrad.trace.state import Trace
-
-    Signs = frozenset[str]
+Signs = frozenset[str]
 
 NUMBERS: dict[str, tuple[float, ...]] = {
     "-": (-1000.0, -2.5, -1.0, -0.5, -1e-8), "0": (0.0,), "+": (1e-8, 0.5, 1.0, 2.5, 1000.0),

@@ -7,18 +7,14 @@ What costs little to compute from arguments, or from other residuals, is not kep
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from symgrad.ir import shapes
+from symgrad.ir.node import Node
 from symgrad.ir.op import Elementwise, Leaf
+from symgrad.ir.program import Program
 from symgrad.transforms.tuned import AGAIN_FOR_TAPE
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from symgrad.ir.node import Node
-    from symgrad.ir.program import Program
 
 
 def residuals(program: Program, vectors: Sequence[Node]) -> list[Node]:

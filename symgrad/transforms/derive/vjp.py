@@ -8,21 +8,25 @@ a cotangent *is* 0 where its guard is false.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from symgrad.errors import ArgumentError, Derived, Line, NoGradient
-from symgrad.ir.op import Composite, Elementwise, Result
+from symgrad.ir.node import Node
+from symgrad.ir.op import Composite, Elementwise, Op, Result
+from symgrad.ir.program import Program
 from symgrad.ops.arrays.views import unbroadcast
 from symgrad.ops.control.results import needed, result
 from symgrad.ops.declare.traits import chooses
 from symgrad.trace.constants import constant
-from symgrad.trace.state import passing
+from symgrad.trace.state import Trace, passing
 from symgrad.trace.tracer import Tracer
 from symgrad.transforms.build import make, opened, shaped
 from symgrad.transforms.derive.guards import (
+    Guard,
     both,
     either,
     fitting,
@@ -36,15 +40,6 @@ from symgrad.transforms.derive.guards import (
 )
 from symgrad.transforms.derive.poles import Poles, leaves_out, meant, moves
 from symgrad.transforms.derive.rules import rule
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from symgrad.ir.node import Node
-    from symgrad.ir.op import Op
-    from symgrad.ir.program import Program
-    from symgrad.trace.state import Trace
-    from symgrad.transforms.derive.guards import Guard
 
 
 class Cotangent(NamedTuple):

@@ -6,23 +6,19 @@ places into a copy, which therefore has to be an array. ``np.where(i[:, None] ==
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from symgrad.ir.program import copied, rebuild
+from symgrad.ir.node import Graph, Node
+from symgrad.ir.program import Program, copied, rebuild
+from symgrad.ir.shapes import Dim
 from symgrad.ops.arrays.indexing import gather
 from symgrad.ops.arrays.updates import add_at, assemble, scatter_set
 from symgrad.ops.arrays.views import reshape
 from symgrad.ops.numpy.creation import arange
 from symgrad.trace.tracer import Tracer, as_node
 from symgrad.transforms.build import array, scalar, written
-
-if TYPE_CHECKING:
-    from symgrad.ir.node import Graph, Node
-    from symgrad.ir.program import Program
-    from symgrad.ir.shapes import Dim
-
 
 AT_PLACES = (gather, scatter_set, add_at)
 

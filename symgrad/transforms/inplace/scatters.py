@@ -9,29 +9,23 @@ that may name one twice, adds the last value of each place alone. It is no rule 
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from symgrad.ir import regions, shapes
-from symgrad.ir.program import copied, rebuild
-from symgrad.ir.shapes import is_static
+from symgrad.ir.node import Graph, Node
+from symgrad.ir.op import Op
+from symgrad.ir.program import Program, copied, rebuild
+from symgrad.ir.shapes import Shape, is_static
 from symgrad.ops.arrays.indexing import first_axis, gather, gathered_shape
 from symgrad.ops.arrays.updates import add_at, assemble, scatter_set
 from symgrad.ops.arrays.views import broadcast_to, reshape, slice_
-from symgrad.trace.state import active_on, passing
+from symgrad.trace.state import Trace, active_on, passing
 from symgrad.trace.tracer import Tracer, as_node
 from symgrad.transforms.build import array, scalar
 from symgrad.transforms.tuned import PLACES_COMPARED
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from symgrad.ir.node import Graph, Node
-    from symgrad.ir.op import Op
-    from symgrad.ir.program import Program
-    from symgrad.ir.shapes import Shape
-    from symgrad.trace.state import Trace
 
 WRITES = (scatter_set, add_at)
 

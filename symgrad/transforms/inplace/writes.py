@@ -9,21 +9,18 @@ and the array itself is assembled once, where it is used as a whole. So n writes
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from symgrad.ir import regions, shapes
-from symgrad.ir.program import afresh, copied, rebuild
+from symgrad.ir.node import Graph, Node
+from symgrad.ir.program import Program, afresh, copied, rebuild
+from symgrad.ir.regions import Region
 from symgrad.ir.shapes import is_static
 from symgrad.ops.arrays.updates import assemble
 from symgrad.ops.arrays.views import set_slice, slice_
 from symgrad.transforms.build import literal, make, shaped
 from symgrad.transforms.inplace.scatters import gather_scatters
 from symgrad.transforms.tuned import PIECES
-
-if TYPE_CHECKING:
-    from symgrad.ir.node import Graph, Node
-    from symgrad.ir.program import Program
-    from symgrad.ir.regions import Region
 
 
 def gather_writes(program: Program) -> Program:

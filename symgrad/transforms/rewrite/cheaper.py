@@ -7,13 +7,14 @@ of one element is that element, though NumPy makes 0.0 of -0.0 there.
 from __future__ import annotations
 
 from functools import partial, reduce
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from symgrad import ops
 from symgrad.ir import shapes
+from symgrad.ir.node import Graph, Node
 from symgrad.ir.op import Elementwise, Leaf, Op
+from symgrad.ir.program import Program
 from symgrad.ops.arrays.views import expand_dims
 from symgrad.ops.declare.traits import OR as EITHER
 from symgrad.ops.elementwise import logical
@@ -23,10 +24,6 @@ from symgrad.transforms.rewrite.engine import NUMBER, PARAM, By, Run, Table, by,
 from symgrad.transforms.rewrite.places import by_places, not_zero, on_diagonal, placed
 from symgrad.transforms.rewrite.views import broadcast_behind, nested, ordered, put_back, rejoined, sliced
 from symgrad.transforms.tuned import FACTORS_DEEP
-
-if TYPE_CHECKING:
-    from symgrad.ir.node import Graph, Node
-    from symgrad.ir.program import Program
 
 ANY = "fiub"
 

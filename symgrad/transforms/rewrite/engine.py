@@ -19,29 +19,24 @@ That there are such ranks is a property of a table, and tested.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
-from symgrad.ir.node import Graph
+from symgrad.ir.node import Graph, Node
 from symgrad.ir.op import Elementwise, Leaf, Op
-from symgrad.ir.program import rebuild
+from symgrad.ir.program import Program, rebuild
 from symgrad.ops import load
 from symgrad.ops.declare.forms import ANSWERS, OPS
 from symgrad.ops.declare.traits import traits
 from symgrad.transforms.build import core, literal, make, minus, number, same_number, shaped
 from symgrad.transforms.tuned import REWRITTEN
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from symgrad.ir.node import Node
-    from symgrad.ir.program import Program
 
 VALUE, NUMBER, PARAM = "value", "number", "parameter"
 """What a variable stands for; or for an op of a `family`."""

@@ -9,17 +9,14 @@ sums, roots, choices, reductions, views and gathers of such values and of consta
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from symgrad.ir import shapes
+from symgrad.ir.node import Graph, Node
 from symgrad.ir.op import Elementwise
 from symgrad.ops.arrays.reduce import sum_
 from symgrad.transforms.build import array, is_selection, literal, written
-
-if TYPE_CHECKING:
-    from symgrad.ir.node import Graph, Node
 
 NONE, NUMBER, BOUNDED, GROWS = range(4)
 """Kinds: no logarithm by form; a nonnegative constant; about 1 at most (a probability); an exponential."""

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from symgrad.ir.shapes import is_static, simplified
+from symgrad.ir.node import Node
+from symgrad.ir.shapes import Dim, Shape, is_static, simplified
 from symgrad.ops.arrays.views import diagonal_length, place
 from symgrad.ops.declare import leaves
 from symgrad.ops.numpy.creation import arange
@@ -20,8 +21,6 @@ from symgrad.transforms.build import array, is_number, literal, make, scalar, sh
 from symgrad.transforms.tuned import DIAGONALS, MASK, SLICES_COMPARED, TABLE
 
 if TYPE_CHECKING:
-    from symgrad.ir.node import Node
-    from symgrad.ir.shapes import Dim, Shape
     from symgrad.transforms.rewrite.engine import Run
 
 INT = np.dtype(np.int64)

@@ -7,25 +7,22 @@ Every rule is an identity for all numbers, and right wherever the formulation it
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from symgrad import ops
+from symgrad.ir.node import Node
 from symgrad.ir.op import Elementwise, Structured
+from symgrad.ir.program import Program
 from symgrad.ops.declare.traits import traits
 from symgrad.ops.elementwise import arithmetic, exponential
 from symgrad.ops.numpy import exponential_sums
 from symgrad.transforms.build import again, core, is_along, is_selection, literal, make, may_select, number, written
 from symgrad.transforms.rewrite.contractions import behind_view, labelled
-from symgrad.transforms.rewrite.engine import NUMBER, PARAM, Form, Table, by, computed, family, rule, viewed
+from symgrad.transforms.rewrite.engine import NUMBER, PARAM, Form, Run, Table, by, computed, family, rule, viewed
 from symgrad.transforms.rewrite.logarithms import BOUNDED, GROWS, Logarithms
 from symgrad.transforms.tuned import LOGARITHM_DEEP, POWER
-
-if TYPE_CHECKING:
-    from symgrad.ir.node import Node
-    from symgrad.ir.program import Program
-    from symgrad.transforms.rewrite.engine import Run
 
 
 def safer(program: Program) -> Program:

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from symgrad.ir.node import Graph, Node
 from symgrad.ir.program import copied
 from symgrad.ops.arrays.contract import einsum
 from symgrad.ops.arrays.views import embed_diagonal
 from symgrad.transforms.build import make, scalar
-
-if TYPE_CHECKING:
-    from symgrad.ir.node import Graph, Node
 
 
 def without_units(graph: Graph, node: Node, inputs: tuple[Node, ...]) -> Node:
