@@ -156,7 +156,6 @@ class Missed(Exception):  # noqa: N818 - no error: the call goes on elsewhere, a
     """
 
     def __init__(self, number: int) -> None:
-        """Keep the number."""
         super().__init__(number)
         self.number = number
 

@@ -148,7 +148,6 @@ class Projection:
         self, f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], static_argnums: Any,
         static_argnames: Any, options: Options, seed: int,
     ) -> None:
-        """Take the arguments apart, evaluate the function once and draw its cotangent."""
         static: list[Any] = []
         self.fun, self.plain = f, f
         while isinstance(self.plain, Function) and self.plain._mode == "jit":  # noqa: SLF001 - a sibling

@@ -191,7 +191,6 @@ class Runner:
     """A lowered function, compiled, to be called with arrays by their names."""
 
     def __init__(self, lowered: Paths, outputs: Sequence[str]) -> None:
-        """Compile it."""
         self.signature, self.outputs = lowered.signature, outputs
         entries = [path.entry or path.compile()._ran() for path in lowered.each]  # noqa: SLF001 - its compilation
         self._paths = [entry.call.flat for entry in entries]  # without the user's structures
@@ -329,7 +328,6 @@ def differences(of: Derivative, run: Runner, calls: Sequence[RecordedCall], seed
 
 
 def _step_away(inputs: Arrays, along: Arrays, step: float) -> Arrays:
-    """Return arguments that are a step away."""
     return {**inputs, **{name: (inputs[name] + step * a).astype(inputs[name].dtype) for name, a in along.items()}}
 
 

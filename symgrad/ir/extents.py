@@ -22,7 +22,6 @@ class Large:
     """Extents where each symbol is at least so large."""
 
     def __init__(self, symbols: set[Any], least: int) -> None:
-        """Assume ``symbol >= least`` for each symbol."""
         self.symbols, self.least = symbols, least
         self.known: dict[Any, Any] = {}
 

@@ -25,22 +25,18 @@ class Constant:
     __slots__ = ("_key", "array", "name")
 
     def __init__(self, array: np.ndarray[Any, Any], name: str = "") -> None:
-        """Copy the array: what is traced is its content now. It may have a name, outside of its identity."""
         self.name = name
         self.array = np.array(array, order="C", copy=True)
         self.array.setflags(write=False)
         self._key = (self.array.dtype, self.array.shape, self.array.tobytes())
 
     def __eq__(self, other: object) -> bool:
-        """Compare bytes, not numbers."""
         return isinstance(other, Constant) and self._key == other._key
 
     def __hash__(self) -> int:
-        """Hash the bytes."""
         return hash(self._key)
 
     def __repr__(self) -> str:
-        """Print a scalar as Python writes it, an array by its shape."""
         if self.array.ndim == 0:
             return repr(self.array.item())
         return f"<{self.array.dtype} {self.array.shape}>"
@@ -118,7 +114,6 @@ class NodeTable:
     __slots__ = ("nodes", "numbers")
 
     def __init__(self) -> None:
-        """Start empty."""
         self.nodes: dict[Hashable, Node] = {}
         self.numbers: dict[Hashable, Node] = {}
 
@@ -157,7 +152,6 @@ class Graph:
             self.requirements.append(Requirement(index, extent, axis, line, otherwise))
 
     def __len__(self) -> int:
-        """Count the nodes made so far."""
         return self._count
 
     def node(

@@ -51,11 +51,9 @@ class Lazy(Generic[R]):
     """A property of a value that never changes, computed when first asked for (`cached_property` takes a lock)."""
 
     def __init__(self, compute: Callable[[Any], R]) -> None:
-        """Remember how."""
         self.compute, self.__doc__ = compute, compute.__doc__
 
     def __set_name__(self, owner: Any, name: str) -> None:
-        """Learn its name."""
         self.name = name
         owner.computed = (*owner.computed, name)
 
@@ -74,7 +72,6 @@ class Index:
     __slots__ = ()
 
     def __add__(self, other: Any) -> Any:
-        """Add to an index."""
         one, more = start_and_terms(self), start_and_terms(other)
         if more is None:
             return symbolic(self) + other
@@ -84,15 +81,12 @@ class Index:
         return reckoned(start, terms)
 
     def __sub__(self, other: Any) -> Any:
-        """Subtract from an index."""
         return self + -1 * other
 
     def __rsub__(self, other: Any) -> Any:
-        """Subtract an index."""
         return self * -1 + other
 
     def __mul__(self, other: Any) -> Any:
-        """Scale an index."""
         if type(other) is not int:
             return symbolic(self) * symbolic(other)
         start, terms = start_and_terms(self)
@@ -134,7 +128,6 @@ class _Part(Index):
     __slots__ = ("_symbol", "extent", "name")
 
     def __init__(self, name: str, extent: Dim) -> None:
-        """Name it for pictures; the C names come later."""
         self.name, self.extent = name, extent
         self._symbol: Any = None
 
@@ -153,7 +146,6 @@ class Axis(_Part):
     __slots__ = ()
 
     def __repr__(self) -> str:
-        """Print name and extent."""
         return f"{self.name}<{self.extent}"
 
 
@@ -170,7 +162,6 @@ class Count(_Part):
         return sympy.Symbol(self.name, integer=True, nonnegative=True)
 
     def __repr__(self) -> str:
-        """Print the name."""
         return self.name
 
 
@@ -185,11 +176,9 @@ class Reckoned(Index):
     __slots__ = ("start", "terms")
 
     def __init__(self, start: int, terms: dict[Any, int]) -> None:
-        """Keep both."""
         self.start, self.terms = start, terms
 
     def __eq__(self, other: object) -> bool:
-        """Whether it is the same everywhere."""
         return type(other) is Reckoned and self.start == other.start and self.terms == other.terms
 
     def __hash__(self) -> int:
@@ -258,7 +247,6 @@ class Lookup(_Part):
     __slots__ = ("access", "check")
 
     def __init__(self, access: Any, extent: Dim, check: int) -> None:
-        """Read an index at `access`."""
         super().__init__("lookup", extent)
         self.access, self.check = access, check
 
@@ -378,17 +366,14 @@ class Access:
     flat: bool
 
     def __init__(self, array: Any, indices: tuple[Any, ...], flat: bool = False) -> None:
-        """Say where it is."""
         _ARRAY(self, array)
         _INDICES(self, indices)
         _FLAT(self, flat)
 
     def __setattr__(self, name: str, value: object) -> None:
-        """Refuse to be written to."""
         raise FrozenInstanceError(f"cannot assign to field {name!r}")
 
     def __repr__(self) -> str:
-        """Print it, for people who look for mistakes."""
         return f"Access({self.array!r}, {self.indices!r}{', flat=True' if self.flat else ''})"
 
     def at(self, by: dict[Axis, Any]) -> Access:

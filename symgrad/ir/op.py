@@ -99,11 +99,9 @@ class Op:
 
     @property
     def __name__(self) -> str:
-        """The name, as functions have one."""
         return self.name
 
     def __repr__(self) -> str:
-        """Print the name."""
         return f"<{self.kind} {self.name}>"
 
     def named(self, values: tuple[Any, ...]) -> dict[str, Any]:

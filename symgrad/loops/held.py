@@ -109,7 +109,6 @@ class Counter:
     """
 
     def __init__(self, total: Array, length: Dim | None, reverse: bool) -> None:
-        """Make it, for rows of a length."""
         self.total, self.reverse = total, reverse
         self.number = Access(Array("t0", (), total.dtype, Kind.TEMPORARY, Line("", 0, "step = ...")), ())
         self.place = Lookup(self.number, length, SURE)

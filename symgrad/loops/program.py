@@ -102,7 +102,6 @@ class StorageMap(dict["Array", Storage]):
     """What passes have said about where arrays live; of the others all is stored, scalar temporaries are registers."""
 
     def __missing__(self, array: Array) -> Storage:
-        """Return that of an array nothing was said about."""
         return array.whole
 
 
@@ -152,7 +151,6 @@ class Array(Frozen):
         return self.kind in GIVEN
 
     def __repr__(self) -> str:
-        """Print name, dtype and shape."""
         return f"{self.name}:{self.dtype.name}[{','.join(map(str, self.shape))}]"
 
 
@@ -212,7 +210,6 @@ class Team(int):
         return made
 
     def __str__(self) -> str:
-        """Print the name."""
         return self.name
 
 

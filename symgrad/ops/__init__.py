@@ -64,7 +64,6 @@ def math_functions() -> dict[str, tuple[str, int]]:
 
 
 def __getattr__(name: str) -> Any:
-    """Return an op by its name."""
     if name not in OPS:
         load()
     try:

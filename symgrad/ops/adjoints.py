@@ -144,7 +144,6 @@ class _Term(NDArrayOperatorsMixin):
         self.value, self.dtype = value, dtype
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> _Term:
-        """Apply an elementwise op."""
         if ANSWERS[ufunc].nondiff:
             raise NoGradient("its index notation has no smooth slope")
         return self.__symgrad_bind__(ANSWERS[ufunc], inputs, {})
@@ -154,7 +153,6 @@ class _Term(NDArrayOperatorsMixin):
         raise NoGradient("its index notation has no slope that is one formula")
 
     def __symgrad_bind__(self, op: Any, inputs: tuple[Any, ...], params: dict[str, Any]) -> _Term:
-        """Apply one that no ufunc names."""
         args = tuple([v.value if isinstance(v, _Term) else Number(float(v), self.dtype) for v in inputs])
         given = tuple([params[name] for name in op.params])
         return _Term(Apply(op, args, self.dtype, self.dtype, given), self.dtype)
@@ -205,7 +203,6 @@ def _value_at(value: Value, at: dict[Axis, int], arrays: list[Any]) -> Any:
 
 
 def _bar(name: str, wrt: int, *params: Any) -> Any:
-    """Make the function of a case."""
     return lambda g, *xs: OPS["adjoint"](g, *xs, of=name, wrt=wrt, params=params) ** 2
 
 

@@ -76,7 +76,6 @@ _ROWS = (normal(), integers(-3, 2))
 
 
 def _of_each(of: str, mapped: tuple[bool, ...], *params: Any) -> Any:
-    """Make the function of a case."""
     return lambda *xs: OPS["each"](*xs, of=of, mapped=mapped, params=params) ** 2
 
 

@@ -79,7 +79,6 @@ class Names:
     """
 
     def __init__(self, loops: LoopProgram, taken: Iterable[str]) -> None:
-        """Choose the bare names, none of which is `taken`."""
         arrays = [(array, array.line) for array in loops.temporaries if array.line is not None]
         lines = [line for s, _ in loops.paths if (line := s.line) is not None] + [line for _, line in arrays]
         self.stems = stems([*lines, *[line.owner for line in lines if line.owner is not None]])
@@ -130,7 +129,6 @@ class Scope:
     """The names that mean something where a function's names are chosen."""
 
     def __init__(self, taken: Iterable[str]) -> None:
-        """Start with those of everything outside."""
         self.taken = {*taken}
         self.counts: dict[str, count[int]] = {}
 

@@ -12,7 +12,6 @@ class View:
     kind: ClassVar[str]
 
     def __init_subclass__(cls) -> None:
-        """Name the kind."""
         cls.kind = cls.__name__.removesuffix("View").lower()
 
     @property

@@ -192,7 +192,6 @@ class Equality:
 
 
 def _axis_names(labels: Labels, shape: Shape) -> Labels:
-    """Name the axes of a shape but those of extent 1."""
     return tuple([None if dim == 1 else label for label, dim in zip(labels, shape, strict=True)])
 
 

@@ -878,7 +878,6 @@ class Function(Generic[P, R]):
             return CacheInfo(shown, len(reasons), reasons, self._hits, tuple(self._refusals()), paths)
 
     def _refusals(self) -> list[str]:
-        """List what could not be compiled with open extents, and why."""
         return [line for sizes in self._sizes.values() for line in sizes.told()]
 
     def __repr__(self) -> str:

@@ -63,7 +63,6 @@ def _own_files() -> str:
 
 
 def _constants(program: Program) -> dict[int, Any]:
-    """Return the arrays of a program's constants, by the place of their nodes."""
     return {k: node.params[0].array for k, node in enumerate(program.nodes()) if node.is_constant}
 
 

@@ -419,7 +419,6 @@ def _read_line(value: Any, path: str, before: list[Line]) -> Line:
 
 
 def _read_dim(value: Any, path: str) -> Any:
-    """Read an extent or an index of extents."""
     try:
         return dim_from_json(value)
     except (ValueError, TypeError, ZeroDivisionError, OverflowError) as error:

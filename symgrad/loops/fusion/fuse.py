@@ -98,7 +98,6 @@ class DependenceGraph:
     """
 
     def __init__(self, statements: Sequence[Statement]) -> None:
-        """Find the dependences in program order."""
         self.statements = statements
         self.needs: list[list[tuple[int, Access]]] = []
         self.users: list[list[tuple[int, Access]]] = [[] for _ in statements]
@@ -186,7 +185,6 @@ class Times:
     """
 
     def __init__(self, fusion: Fusion, members: list[int], chosen: Axis, iterates: dict[int, bool]) -> None:
-        """Find which arrays are as long as a sweep."""
         self.fusion, self.members, self.chosen, self.iterates = fusion, members, chosen, iterates
         self.needs, self.users, self.guards = fusion.graph.needs, fusion.graph.users, fusion.graph.guards
         found: dict[int, list[Array]] = fusion.graph.long.get(chosen.extent, {})
@@ -292,7 +290,6 @@ class Fusion:
     """The recursive scheduler: statements to a tree of loops."""
 
     def __init__(self, lowered: LoopProgram) -> None:
-        """Classify the axes and weigh the statements."""
         self.statements = lowered.statements
         self.new: list[Array] = []  # copies of sums
         self.graph = DependenceGraph(self.statements)

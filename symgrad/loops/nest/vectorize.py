@@ -75,7 +75,6 @@ def promote(program: LoopProgram) -> LoopProgram:
 
 
 def _within_products(program: LoopProgram) -> set[Loop]:
-    """Collect the loops of products."""
     return {loop for start in program.loops if start.product for loop in start.nest.loops}
 
 

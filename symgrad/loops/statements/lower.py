@@ -557,7 +557,6 @@ def _begin(source: Element) -> Any | None:
 
 
 def _after(begin: Any, index: Any) -> Any:
-    """Count an index from somewhere."""
     return index if type(begin) is int and begin == 0 else as_index(index + begin)
 
 

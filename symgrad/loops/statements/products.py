@@ -79,7 +79,6 @@ def part_of(s: Statement, rows: Loop, depth: Loop, lanes: Loop) -> Part | None:
 
 
 def _is_whole(loop: Loop) -> bool:
-    """Whether a loop walks all of its axis."""
     return loop.window is None or loop.window.is_whole
 
 

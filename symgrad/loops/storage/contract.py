@@ -98,7 +98,6 @@ def _with_outputs(program: LoopProgram, named: dict[Array, Array]) -> LoopProgra
 
 
 def _fits_output(source: Array, output: Array) -> bool:
-    """Whether a temporary could be kept where an output is."""
     return source.is_temporary and source.shape == output.shape and source.dtype == output.dtype
 
 

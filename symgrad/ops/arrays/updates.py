@@ -90,7 +90,6 @@ _ONE = (*_PLACES, _PLACES[2])
 
 
 def _sets(axes: tuple[int, ...]) -> Any:
-    """Make the function of a case."""
     return lambda x, v, *i: OPS["scatter_set"](x, v, *i, axes=axes, unique=False) ** 2
 
 
@@ -109,7 +108,6 @@ scatter_set = structured(
 
 
 def _adds(axes: tuple[int, ...]) -> Any:
-    """Make the function of a case."""
     return lambda x, v, *i: OPS["add_at"](x, v, *i, axes=axes) ** 2
 
 

@@ -124,7 +124,6 @@ class Pulled:
         self, trace: Trace, body: Program, active: Sequence[bool], gs: Sequence[Any], fixed: int, carried: int,
         guarded: bool,
     ) -> None:
-        """Sweep through the body; what is carried is found out by and by."""
         graph, last = trace.graph, fixed + carried
         with graph.apart():
             inner = self.inner = nested(graph, body)

@@ -63,7 +63,6 @@ def _is_laid_flat(node: Node, inputs: tuple[Node, ...]) -> bool:
 
 
 def _square_extent(x: Node) -> Dim | None:
-    """Return the extent of a square matrix, None for any other array."""
     return x.shape[0] if len(x.shape) == 2 and x.shape[0] == x.shape[1] else None
 
 

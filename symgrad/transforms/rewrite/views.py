@@ -260,7 +260,6 @@ def _in_a_row(ranges: list[Any]) -> Any:
 
 
 def _as_ranges(region: Any) -> list[Any]:
-    """Write positions as ranges of one."""
     return [entry if len(entry) == 3 else (entry[0], 1, 1) for entry in region]
 
 
