@@ -390,7 +390,7 @@ def check_grads(
     compiled = (kwargs or {}, static_argnums, static_argnames, options or Options(), seed)
     compared = (order, wanted, eps, mode, atol or 0.0, rtol, elements)
     calls = _op_calls(f, seed) if args is None else [(f, tuple(args))]
-    first, *others = [_checked(call, given, compiled, *compared) for call, given in calls]
+    first, *others = [_check_call(call, given, compiled, *compared) for call, given in calls]
     for other in others:
         first.derivatives += other.derivatives
         first.worst, first.loose = max(first.worst, other.worst), first.loose + other.loose
@@ -424,7 +424,7 @@ def _op_calls(op: Any, seed: int) -> list[tuple[Callable[..., Any], tuple[Any, .
     return [(found, tuple([domain.draw(rng, SHAPE) for domain in each]))]
 
 
-def _checked(
+def _check_call(
     call: Callable[..., Any], args: tuple[Any, ...], compiled: tuple[Any, ...], order: int, modes: frozenset[str],
     eps: float | None, mode: str | None, atol: float, rtol: float | None, elements: int,
 ) -> Report:

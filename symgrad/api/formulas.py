@@ -54,11 +54,11 @@ def from_sympy(expression: Any, args: Sequence[Any] | None = None, **settings: A
     import sympy
 
     load()
-    leaves, structure = optree.tree_flatten(_frozen(expression))
+    leaves, structure = optree.tree_flatten(_immutable(expression))
     whole = sympy.Tuple(*[sympy.sympify(leaf, strict=True) for leaf in leaves])
     if args is None:
         args = sorted((s for s in whole.free_symbols if isinstance(s, (sympy.Symbol, sympy.MatrixSymbol))), key=str)
-    keys = [key for arg in args for key, _ in _places(_frozen(arg))]
+    keys = [key for arg in args for key, _ in _places(_immutable(arg))]
     if len({*keys}) < len(keys):
         raise ArgumentError(f"from_sympy: {next(k for k in keys if keys.count(k) > 1)} is two arguments")
     _require_words(whole, {*keys, *[dim for key in keys for dim in getattr(key, "shape", None) or ()]})
@@ -71,7 +71,7 @@ def from_sympy(expression: Any, args: Sequence[Any] | None = None, **settings: A
     def formula(*values: Any, **named: Any) -> Any:
         known: dict[Any, Any] = {}
         for arg, value in zip(args, signature.bind(*values, **named).args, strict=True):
-            for key, place in _places(_frozen(arg), value):
+            for key, place in _places(_immutable(arg), value):
                 known[key] = value[place] if place else value
                 _bind_extents(key, known)
         return optree.tree_unflatten(structure, list(in_numpy(whole, known)))
@@ -80,16 +80,16 @@ def from_sympy(expression: Any, args: Sequence[Any] | None = None, **settings: A
     return jit(formula, **settings)
 
 
-def _frozen(tree: Any) -> Any:
+def _immutable(tree: Any) -> Any:
     """Make SymPy's matrices immutable: these are expressions; lists of them are structures."""
     import sympy
 
     if isinstance(tree, sympy.Tuple):
-        return tuple(map(_frozen, tree.args))
+        return tuple(map(_immutable, tree.args))
     if isinstance(tree, (list, tuple)):
-        return type(tree)(map(_frozen, tree))
+        return type(tree)(map(_immutable, tree))
     if isinstance(tree, dict):
-        return {key: _frozen(value) for key, value in tree.items()}
+        return {key: _immutable(value) for key, value in tree.items()}
     if isinstance(tree, sympy.MatrixBase):
         return sympy.ImmutableDenseMatrix(tree)
     return sympy.ImmutableDenseNDimArray(tree) if isinstance(tree, sympy.NDimArray) else tree

@@ -221,9 +221,9 @@ def report(stages: Stages, refusals: Sequence[str] = ()) -> str:
                  if isinstance(item, Loop) and not any(isinstance(one, Loop) for one in around)]
     derived = stages.kept["derived"] is not stages.kept["stable"]
     sections = [
-        ("Loops", _loops(outermost)), ("Python loops that stay unrolled", _unrolled(stages)),
+        ("Loops", _loop_lines(outermost)), ("Python loops that stay unrolled", _pattern_breaks(stages)),
         ("Computed again", list(program.notes)), ("Memory", _memory_lines(stages)),
-        ("Threads", _thread_lines(outermost)), ("Math functions", _math_functions(program, stages)),
+        ("Threads", _thread_lines(outermost)), ("Math functions", _vector_functions(program, stages)),
         ("Slopes", _steep_lines(stages.kept["stable"]) if derived else []),
         ("Rules of yours", list(program.rules)), ("Extents that are not left open", list(refusals)),
     ]
@@ -234,7 +234,7 @@ def report(stages: Stages, refusals: Sequence[str] = ()) -> str:
     return text
 
 
-def _unrolled(stages: Stages) -> list[str]:
+def _pattern_breaks(stages: Stages) -> list[str]:
     """Say which line broke the pattern of a loop."""
     least = stages.options.roll
     found = unrolled(stages.kept["traced"], least) if least and "roll" not in stages.options.without else []
@@ -246,7 +246,7 @@ def _line_shown(line: Line | None) -> str:
     return "the program" if line is None else str(line)
 
 
-def _loops(outermost: list[Loop]) -> list[str]:
+def _loop_lines(outermost: list[Loop]) -> list[str]:
     """Say what each outermost loop computes and why it could not be part of the one before."""
     said: list[str] = []
     written: dict[Array, tuple[int, Statement]] = {}
@@ -254,7 +254,7 @@ def _loops(outermost: list[Loop]) -> list[str]:
         inside = paths([item])
         names = list(dict.fromkeys(str(s.line) for s, _ in inside if s.line is not None))
         rest = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
-        said.append(f"{number}. {_described(item)}: {', '.join(names[:SHOWN]) or 'sums of tiles and threads'}{rest}")
+        said.append(f"{number}. {_loop_said(item)}: {', '.join(names[:SHOWN]) or 'sums of tiles and threads'}{rest}")
         reasons: dict[str, None] = {}
         for statement, around in inside:
             for access in statement.reads if statement.line is not None else ():
@@ -266,7 +266,7 @@ def _loops(outermost: list[Loop]) -> list[str]:
     return said
 
 
-def _described(item: Loop) -> str:
+def _loop_said(item: Loop) -> str:
     """Describe an outermost loop: what it runs over, in tiles, shared, as lanes."""
     inner = next((i for i in item.body if isinstance(i, Loop) and i.team is item.axis), item)
     words = f"over {inner.axis.extent}"
@@ -321,7 +321,7 @@ def _thread_lines(outermost: list[Loop]) -> list[str]:
     return said
 
 
-def _math_functions(program: LoopProgram, stages: Stages) -> list[str]:
+def _vector_functions(program: LoopProgram, stages: Stages) -> list[str]:
     """Say which functions of math.h run for many lanes at once."""
     vector: dict[str, None] = {}
     scalar: dict[str, None] = {}

@@ -73,7 +73,7 @@ def bound(call: Call, leaves: Sequence[Any], out: Any) -> Callable[[], Any]:
                     f"out shares memory with {what}, which is read while results are written",
                     instead="an array of its own",
                 )
-    made = _compiled(call, arrays, results, out)
+    made = _caller_of_c(call, arrays, results, out)
     if looking is None:
         return made
 
@@ -144,7 +144,7 @@ def _outputs(structure: Any, out: Any, wanted: list[tuple[tuple[int, ...], Any]]
     return [found[number] if number in found else np.empty(*wanted[number]) for number in range(len(wanted))]
 
 
-def _compiled(call: Call, arrays: Arrays, results: Arrays, out: Any) -> Callable[[], Any]:
+def _caller_of_c(call: Call, arrays: Arrays, results: Arrays, out: Any) -> Callable[[], Any]:
     """Return what calls C with addresses; of what has a workspace, or threads, one thread at a time."""
     if not call.is_compiled:
 

@@ -193,7 +193,7 @@ def interruptible(function: Callable[..., int], *arguments: Any) -> int:
 
         jobs: SimpleQueue[Job] = SimpleQueue()
         try:
-            threading.Thread(target=_work, args=(jobs,), name="symgrad", daemon=True).start()
+            threading.Thread(target=_run_jobs, args=(jobs,), name="symgrad", daemon=True).start()
         except RuntimeError:  # the interpreter is shutting down, or the system has no thread left
             return function(*arguments, ffi.NULL)
         _jobs = jobs
@@ -211,7 +211,7 @@ def interruptible(function: Callable[..., int], *arguments: Any) -> int:
         job.arguments = ()  # the worker may hold the job until the next one
 
 
-def _work(jobs: SimpleQueue[Job]) -> None:
+def _run_jobs(jobs: SimpleQueue[Job]) -> None:
     while True:
         jobs.get().run()
 
@@ -400,7 +400,7 @@ class Call:
         ]
         self._plans: dict[tuple[int, ...], Plan | None] = {}
         self._large: Plan | None = None
-        self._check, self._flatten = checker(interface, library), _followed(flatten_as(signature.tree), outside)
+        self._check, self._flatten = checker(interface, library), _with_outside(flatten_as(signature.tree), outside)
         self._known = [*[id(port.dtype) for port in interface.inputs], *[d.ctypes.data for d in interface.data]]
         self._only = None
         if not interface.dims and not interface.threaded:
@@ -646,7 +646,7 @@ def flatten_as(tree: Any) -> Callable[[tuple[Any, ...]], tuple[Any, ...] | None]
     return flat
 
 
-def _followed(flatten: Any, outside: Callable[[], list[Any]] | None) -> Any:
+def _with_outside(flatten: Any, outside: Callable[[], list[Any]] | None) -> Any:
     """Make what flattens arguments, and adds the arrays from outside."""
     if outside is None:
         return flatten

@@ -118,7 +118,7 @@ class Integers:
         given: dict[Node, Any] = {node: int(leaves[k]) for node, (k, _) in self.paths.items()}
         if max(map(abs, given.values()), default=0) <= self.most:
             return
-        if (found := self._beyond({**given}, _exact)) is None:
+        if (found := self._beyond({**given}, _exact_value)) is None:
             return
         node, value = found
         largest = max(given, key=lambda one: abs(given[one]))
@@ -134,7 +134,7 @@ class _Beyond(Exception):  # noqa: N818 - it is no error
     """A number does not fit: its node, and the number."""
 
 
-def _exact(node: Node, operands: Sequence[int]) -> int | None:
+def _exact_value(node: Node, operands: Sequence[int]) -> int | None:
     """Apply a node's operation to Python's integers; nothing is known of a division by zero."""
     try:
         value = int(node.op.evaluate(*[np.array(one, object) for one in operands], **node.named))

@@ -53,13 +53,13 @@ def _compiler() -> Rows:
             ["OpenMP", "yes" if target.openmp else "no: calls are serial"],
             ["SIMD functions", f"{len(target.simd_math)}: {', '.join(plain)}" if plain else "none"],
             ["fused multiply-add", "yes" if target.fma else "no"],
-            ["vector width", _width(found.known)],
+            ["vector width", _vector_width(found.known)],
             ["permutations", "right" if found.known.permutes else "wrong, of eight doubles: kept out of its way"],
         ]
     return rows + [["warning", str(w.message)] for w in said]
 
 
-def _width(known: Capabilities) -> str:
+def _vector_width(known: Capabilities) -> str:
     """Say which vector width is used, and why.
 
     >>> asked = Capabilities("cc 1", True, 0, True, True, False, False, (), ns_256=9100, ns_512=6500)

@@ -27,7 +27,7 @@ def counted() -> list[list[str]]:
     _declare_all()
     ops = [op for op in OPS.values() if op.kind != "leaf"]
     kinds = Counter(op.kind for op in ops)
-    rules = Counter(_source(op) for op in ops)
+    rules = Counter(_derivative_source(op) for op in ops)
     answers = ["NumPy and SciPy functions answered", len(ANSWERS)]
     rows = [["operations", len(ops)], *kinds.items(), *rules.items(), answers]
     return [[str(name), str(count)] for name, count in rows]
@@ -39,7 +39,7 @@ def _declare_all() -> None:
     load()
 
 
-def _source(op: Op) -> str:
+def _derivative_source(op: Op) -> str:
     if op.nondiff:
         return "derivative 0"
     if op.vjp is not None or getattr(op, "partials", None) is not None:
@@ -70,7 +70,7 @@ def derivative(op: Op) -> str:
     if op.nondiff:
         return "0"
     if not isinstance(op, Elementwise) or op.value is None:
-        return "rule" if _source(op) != "no derivative" else "none"
+        return "rule" if _derivative_source(op) != "no derivative" else "none"
     import sympy
 
     symbols = [sympy.Symbol(name, real=True) for name in _LETTERS[: op.arity]]

@@ -320,7 +320,7 @@ def differences(of: Derivative, run: Runner, calls: Sequence[RecordedCall], seed
             call = RecordedCall(at.extents, inputs, outputs, formulas, path)
             both = tuple([base(_step_away(inputs, directions, sign * step)) for sign in (1.0, -1.0)])
             found = FiniteDifference(call, both, directions, along, step, TOLERANCE[kind])
-            if _finite(call.outputs) == 1.0 and all(off <= 0.1 for off in _compared(of, found)):
+            if _finite(call.outputs) == 1.0 and all(off <= 0.1 for off in _differences_off(of, found)):
                 return found
         except (SymgradError, IndexError):  # as in `recorded`
             continue
@@ -331,7 +331,7 @@ def _step_away(inputs: Arrays, along: Arrays, step: float) -> Arrays:
     return {**inputs, **{name: (inputs[name] + step * a).astype(inputs[name].dtype) for name, a in along.items()}}
 
 
-def _compared(of: Derivative, at: FiniteDifference) -> Iterator[float]:
+def _differences_off(of: Derivative, at: FiniteDifference) -> Iterator[float]:
     """Yield by how much of what is allowed each finite difference is off; the emitted test computes the same."""
     inputs, (first, _) = at.call.inputs, at.sides[0]
     floating = [name for name in of.base_outputs if first[name].dtype.kind == "f"]

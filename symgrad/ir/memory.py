@@ -78,7 +78,7 @@ class Largest:
             bytes_ = shapes.size(node.shape) * node.dtype.itemsize
             if type(bytes_) is not int and node not in program.inputs:
                 found.setdefault(bytes_, (dim_to_json(bytes_), node))
-        growth = {bytes_: _growth(bytes_, tree) for bytes_, (tree, _) in found.items()}
+        growth = {bytes_: _sizes_where_large(bytes_, tree) for bytes_, (tree, _) in found.items()}
         kept: dict[Any, None] = {}
         for bytes_, own in sorted(growth.items(), key=lambda pair: -max(pair[1].values())):
             others = [growth[other] for other in kept if own.keys() == growth[other].keys()]
@@ -91,7 +91,7 @@ class Largest:
         return next((node for tree, node in self._sizes if evaluated(tree, sizes) > MOST), None)
 
 
-def _growth(bytes_: Any, tree: Any) -> dict[str, int]:
+def _sizes_where_large(bytes_: Any, tree: Any) -> dict[str, int]:
     """Return how large an array is where one extent is large, and where all are."""
     names = sorted([str(s) for s in bytes_.free_symbols])
     found = {name: evaluated(tree, dict.fromkeys(names, 64) | {name: 1 << 40}) for name in names}

@@ -72,7 +72,7 @@ def inside(inner: Region, outer: Region) -> Region:
 
 def hull(entries: Sequence[tuple[int, ...]]) -> tuple[int, int, int]:
     """Return the range of all positions from the first to the last one of some known entries of an axis."""
-    bounds = [_bounds(entry)[:2] for entry in entries]
+    bounds = [_axis_bounds(entry)[:2] for entry in entries]
     first = min(low for low, _ in bounds)
     return first, max(high for _, high in bounds) + 1 - first, 1
 
@@ -80,7 +80,7 @@ def hull(entries: Sequence[tuple[int, ...]]) -> tuple[int, int, int]:
 def disjoint(a: Region, b: Region) -> bool:
     """Whether two known regions share no element for sure: on some axis their bounds or their residues differ."""
     for first, second in zip(a, b, strict=True):
-        (low, high, step), (below, above, other) = _bounds(first), _bounds(second)
+        (low, high, step), (below, above, other) = _axis_bounds(first), _axis_bounds(second)
         if high < below or above < low:
             return True
         if step == other > 1 and (low - below) % step:
@@ -92,7 +92,7 @@ def disjoint(a: Region, b: Region) -> bool:
     return False
 
 
-def _bounds(entry: tuple[int, ...]) -> tuple[int, int, int]:
+def _axis_bounds(entry: tuple[int, ...]) -> tuple[int, int, int]:
     """Return the first and the last position of an axis, and how far apart they are; nothing lies before itself."""
     if len(entry) == 1:
         return entry[0], entry[0], 1

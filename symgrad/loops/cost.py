@@ -216,11 +216,11 @@ def operations(statement: Statement) -> tuple[dict[str, int], dict[str, int]]:
     if statement.routine is not None:
         kinds["fma"] += statement.routine.work
     elif statement.target.array.dtype.kind == "f" and statement.how not in {How.SET, How.CHECK}:
-        _accumulate(statement, kinds)
+        _count_accumulation(statement, kinds)
     return kinds, calls
 
 
-def _accumulate(statement: Statement, kinds: dict[str, int]) -> None:
+def _count_accumulation(statement: Statement, kinds: dict[str, int]) -> None:
     value = statement.value
     if statement.how in {How.ADD, How.FMA} and isinstance(value, Apply) and value.is_product:
         kinds["multiply"] -= 1
@@ -254,7 +254,7 @@ def _move(
         if storage[access.array].is_memory and key not in seen:
             seen.add(key)
             size = access.array.dtype.itemsize * _walked(access, statement)
-            moved["loaded"] += size * _distinct(access, around, often, statement)
+            moved["loaded"] += size * _loads_of(access, around, often, statement)
     target = statement.target
     if storage[target.array].is_memory:
         size = target.array.dtype.itemsize * _walked(target, statement)
@@ -272,7 +272,7 @@ def _walked(access: Access, statement: Statement) -> Any:
     return prod([axis.extent for axis in axes if axis in access.indices])
 
 
-def _distinct(access: Access, around: Around, often: Any, statement: Statement) -> Any:
+def _loads_of(access: Access, around: Around, often: Any, statement: Statement) -> Any:
     """Count how often an element is loaded anew: not by inner loops that do not change its place."""
     used = {p for a in (access, *looked_up(access.indices)) for p in a.parts}
     nest = next((loop.nest for loop in around if loop.product is not None), None)

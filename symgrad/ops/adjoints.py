@@ -111,7 +111,7 @@ def _body(node: Node) -> Body:
 def _slopes(value: Value, wrt: int, dtype: np.dtype[Any]) -> list[tuple[Access, Value]]:
     """Differentiate a value by each of its accesses of one operand."""
     places: dict[Any, Any] = {}
-    expression = _in_sympy(value, places)
+    expression = _value_in_sympy(value, places)
     found = []
     for symbol, leaf in places.items():
         if isinstance(leaf, Access) and leaf.array == wrt:
@@ -122,7 +122,7 @@ def _slopes(value: Value, wrt: int, dtype: np.dtype[Any]) -> list[tuple[Access, 
     return found
 
 
-def _in_sympy(value: Value, places: dict[Any, Any]) -> Any:
+def _value_in_sympy(value: Value, places: dict[Any, Any]) -> Any:
     """Write a value in SymPy, with a symbol for every access."""
     if isinstance(value, Number):
         return sp.Integer(value.value) if isinstance(value.value, int) else sp.Float(value.value)
@@ -131,7 +131,7 @@ def _in_sympy(value: Value, places: dict[Any, Any]) -> Any:
     if isinstance(value, Apply):
         if value.op.value is None:
             raise NoGradient(f"its index notation has {value.op.name}, which has no formula")
-        return value.op.value(*[_in_sympy(a, places) for a in value.args])
+        return value.op.value(*[_value_in_sympy(a, places) for a in value.args])
     symbol = sp.Dummy("a", real=True)
     places[symbol] = value
     return symbol

@@ -42,7 +42,7 @@ def in_sympy(program: Program, given: Sequence[Any]) -> list[Any]:
             _refuse(f"more than {LARGEST} numbers on the way", node, "smaller arrays")
         if node in expressions:
             value = expressions[node]
-            known[node] = _objects(_symbols(node) if value is None else value)
+            known[node] = _objects(_symbol_array(node) if value is None else value)
         else:
             known[node] = _computed(node, [known[read] for read in node.inputs])
     sizes: dict[Any, int] = {}
@@ -63,10 +63,10 @@ def _refuse(what: str, node: Node, instead: str | None = None) -> None:
 
 def _objects(value: Any) -> np.ndarray[Any, Any]:
     whole = np.array(value.tolist() if hasattr(value, "tolist") else value, dtype=object)
-    return np.asarray(np.frompyfunc(_exact, 1, 1)(whole), dtype=object)
+    return np.asarray(np.frompyfunc(_exact_number, 1, 1)(whole), dtype=object)
 
 
-def _symbols(node: Node) -> Any:
+def _symbol_array(node: Node) -> Any:
     name, made = node.param("name"), np.empty(node.shape, dtype=object)
     kind = {"real": True} if node.dtype.kind == "f" else {"integer": True}
     for place in np.ndindex(node.shape):
@@ -84,7 +84,7 @@ def _number(value: Any) -> Any:
     return sp.Rational(exact.numerator, exact.denominator) if exact.denominator <= 1024 else sp.Float(value)
 
 
-def _exact(value: Any) -> Any:
+def _exact_number(value: Any) -> Any:
     return _number(value) if isinstance(value, (bool, int, float)) else value
 
 
@@ -120,7 +120,7 @@ def _computed(node: Node, values: list[Any]) -> Any:
     except (TypeError, ValueError, AttributeError, IndexError):  # as NumPy and SymPy say where they take numbers alone
         found = None
     if found is not None and np.shape(found) == node.shape:
-        return np.asarray(np.frompyfunc(_exact, 1, 1)(np.asarray(found, dtype=object)), dtype=object)
+        return np.asarray(np.frompyfunc(_exact_number, 1, 1)(np.asarray(found, dtype=object)), dtype=object)
     raise UnsupportedError(
         f"to_sympy: {op.name} of {[list(i.shape) for i in node.inputs]} has no formula", line=node.line,
     )

@@ -21,7 +21,7 @@ def clip_by_value(limit: Number) -> Optimizer:
 
 def clip_by_norm(max_norm: Number) -> Optimizer:
     """Shorten each gradient whose Euclidean norm is longer than `max_norm`."""
-    return _changing(lambda grads, h: tree_map(lambda g: g * _scale([g], h["max_norm"]), grads), max_norm=max_norm)
+    return _changing(lambda grads, h: tree_map(lambda g: g * _norm_scale([g], h["max_norm"]), grads), max_norm=max_norm)
 
 
 def clip_by_global_norm(max_norm: Number) -> Optimizer:
@@ -38,7 +38,7 @@ def clip_by_global_norm(max_norm: Number) -> Optimizer:
     def clipped(grads: Any, h: Any) -> Any:
         leaves: list[Any] = []
         tree_map(leaves.append, grads)
-        scale = _scale(leaves, h["max_norm"])
+        scale = _norm_scale(leaves, h["max_norm"])
         return tree_map(lambda g: g * scale, grads)
 
     return _changing(clipped, max_norm=max_norm)
@@ -59,7 +59,7 @@ def _changing(change: Callable[[Any, Any], Any], **hyper: Number) -> Optimizer:
     return optimizer(None, lambda params, grads, state, _, h: (params, change(grads, h), state), **hyper)
 
 
-def _scale(grads: list[Any], most: Any) -> Any:
+def _norm_scale(grads: list[Any], most: Any) -> Any:
     """Return what brings the norm of some arrays down to `most`."""
     norm = sum([np.sum(g * g) for g in grads]) ** 0.5
     return most / np.maximum(norm, most)

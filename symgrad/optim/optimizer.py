@@ -73,7 +73,7 @@ class Optimizer:
     def _names(self) -> list[tuple[dict[str, str], dict[str, str]]]:
         """Of each link, what the state calls what it keeps and its hyper-parameters."""
         slots = [one.init(np.zeros(1)) if len(self.links) > 1 else {} for one in self.links]
-        return [*zip(_apart(slots), _apart([one.hyper for one in self.links]), strict=True)]
+        return [*zip(_with_own_names(slots), _with_own_names([one.hyper for one in self.links]), strict=True)]
 
     def init(self, params: Tree) -> dict[str, Any]:
         """Make the state before the first update.
@@ -107,13 +107,13 @@ class Optimizer:
         Raises:
             ArgumentError: gradients and parameters differ in structure, or the state is another optimizer's.
         """
-        tree_map(_fits, params, grads)
+        tree_map(_check_shapes, params, grads)
         try:
             old, t = {**state}, number(state["t"])
             kept = {name: value for name, value in old.items() if name not in {"t", "hyper"}}
             new = params
             for link, (slots, names) in zip(self.links, self._names, strict=True):
-                hyper = {name: _now(value, names[name], state["hyper"], t) for name, value in link.hyper.items()}
+                hyper = {name: _setting_at(value, names[name], state["hyper"], t) for name, value in link.hyper.items()}
                 own = {name: kept[slots[name]] for name in slots} if slots else kept
                 new, grads, own = link.update(new, grads, own, t, hyper)
                 kept |= {slots.get(name, name): tree for name, tree in own.items()}
@@ -176,13 +176,13 @@ def number(value: Any) -> Any:
     return value.item() if hasattr(value, "item") else value
 
 
-def _now(value: Any, name: str, hyper: Mapping[str, Any], t: Any) -> Any:
+def _setting_at(value: Any, name: str, hyper: Mapping[str, Any], t: Any) -> Any:
     if isinstance(value, Schedule):
         return number(value.function(t, **{n: number(hyper[f"{name}/{n}"]) for n in value.numbers}))
     return number(value(t) if callable(value) else hyper[name])
 
 
-def _fits(param: Any, grad: Any) -> None:
+def _check_shapes(param: Any, grad: Any) -> None:
     if np.shape(param) != np.shape(grad):
         raise ArgumentError(f"a gradient of the shape {np.shape(grad)} of parameters of the shape {np.shape(param)}")
 
@@ -193,7 +193,7 @@ def _as_before(old: Any, new: Any) -> Any:
     return new if dtype is None or new.dtype == dtype else new.astype(dtype)
 
 
-def _apart(groups: Iterable[Mapping[str, Any]]) -> list[dict[str, str]]:
+def _with_own_names(groups: Iterable[Mapping[str, Any]]) -> list[dict[str, str]]:
     """Name what each of some dicts holds so that no two have one name."""
     taken: set[str] = set()
     found = []

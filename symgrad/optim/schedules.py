@@ -51,7 +51,7 @@ def exponential_decay(value: float, steps: float, rate: float, *, staircase: boo
     0.09216
     """
     def decayed(t: Any, value: Any, steps: Any, rate: Any) -> Any:
-        return value * rate ** _passed(t, steps, staircase)
+        return value * rate ** _periods(t, steps, staircase)
 
     return schedule(decayed, value=value, steps=steps, rate=rate)
 
@@ -64,7 +64,7 @@ def natural_exp_decay(value: float, steps: float, rate: float, *, staircase: boo
     0.367879441171
     """
     def decayed(t: Any, value: Any, steps: Any, rate: Any) -> Any:
-        return value * np.exp(-rate * _passed(t, steps, staircase))
+        return value * np.exp(-rate * _periods(t, steps, staircase))
 
     return schedule(decayed, value=value, steps=steps, rate=rate)
 
@@ -77,7 +77,7 @@ def inverse_time_decay(value: float, steps: float, rate: float, *, staircase: bo
     0.5
     """
     def decayed(t: Any, value: Any, steps: Any, rate: Any) -> Any:
-        return value / (1.0 + rate * _passed(t, steps, staircase))
+        return value / (1.0 + rate * _periods(t, steps, staircase))
 
     return schedule(decayed, value=value, steps=steps, rate=rate)
 
@@ -202,7 +202,7 @@ def warmup(value: float, steps: float, then: Callable[[Any], Any] | float | None
     return schedule(risen, value=value, steps=steps, **{f"then_{k}": v for k, v in later.numbers.items()})
 
 
-def _passed(t: Any, steps: Any, staircase: bool) -> Any:
+def _periods(t: Any, steps: Any, staircase: bool) -> Any:
     return np.floor(t / steps) if staircase else t / steps
 
 

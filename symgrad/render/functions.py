@@ -366,7 +366,7 @@ class Block:
                     if not self.storage[access.array].is_memory:
                         path = paths.setdefault(access.array, here)
                         if path is not here:
-                            paths[access.array] = _shared(path, here)
+                            paths[access.array] = _common_path(path, here)
         self.home = {array: path[-1] for array, path in paths.items()}
         for array, home in self.home.items():
             if written.get(array, {home}) != {home}:
@@ -971,7 +971,7 @@ class Block:
         return made
 
 
-def _shared(first: tuple[int, ...], second: tuple[int, ...]) -> tuple[int, ...]:
+def _common_path(first: tuple[int, ...], second: tuple[int, ...]) -> tuple[int, ...]:
     return tuple([a for a, _ in takewhile(lambda pair: pair[0] == pair[1], zip(first, second, strict=False))])
 
 

@@ -281,7 +281,7 @@ def _mod(e: Any, name: Names) -> Printed:
     return Printed(f"({value} % {by} + {by}) % {by}", Level.PRODUCT)  # C's remainder has the number's sign
 
 
-def _extremum(helper: str) -> Callable[[Any, Names], Printed]:
+def _extreme(helper: str) -> Callable[[Any, Names], Printed]:
     def extremum(e: Any, name: Names) -> Printed:
         terms = sorted(e.args, key=lambda t: (t.is_Integer, str(t)))
         return Printed(reduce(lambda text, other: f"{helper}({text}, {other})", [index(t, name) for t in terms]))
@@ -290,7 +290,7 @@ def _extremum(helper: str) -> Callable[[Any, Names], Printed]:
 
 
 _PRINTERS: dict[str, Callable[[Any, Names], Printed]] = {
-    "Add": _add, "Mul": _mul, "floor": _mul, "Mod": _mod, "Max": _extremum("sg_larger"), "Min": _extremum("sg_smaller"),
+    "Add": _add, "Mul": _mul, "floor": _mul, "Mod": _mod, "Max": _extreme("sg_larger"), "Min": _extreme("sg_smaller"),
     "Pow": lambda e, name: Printed("*".join([index(e.base, name, ATOMS)] * int(e.exp)), Level.PRODUCT),
 }
 

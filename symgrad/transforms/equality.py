@@ -152,7 +152,7 @@ class Equality:
             return values[0]
         else:
             products = floats and (read.how == How.ADD or len(values) > 1)
-            found = _multiplied(self, node, read, values) if products else None
+            found = _product_value(self, node, read, values) if products else None
             if found is None:  # none of them tells the signs of zeros
                 key = (read.how, read.bound, node.dtype, *[value.scaled for value in values])
                 found = Scaled(self.number(key), exact=all(value.exact for value in values) or node.dtype.kind != "f")
@@ -250,7 +250,7 @@ def _general(equality: Equality, node: Node, read: Read, values: list[Scaled]) -
     if known.sees_nan:
         return None
     if known.commutes and known.joint > 0:  # of opposite ones it is what it is of these, and a zero has no sign
-        first, zero = min(values), any(_is_zero_constant(x) for x, _ in read.items)
+        first, zero = min(values), any(_is_zero_behind_views(x) for x, _ in read.items)
         parts = sorted([value.size if zero else (value.number, value.scale * first.sign) for value in values])
     elif known.commutes:
         exact &= op.used is None or parts == sorted(parts)  # of equal zeros one is taken
@@ -270,7 +270,7 @@ def _added(equality: Equality, node: Node, read: Read, values: list[Scaled]) -> 
     return Scaled(number, sign, a.exact and b.exact and sign > 0)
 
 
-def _multiplied(equality: Equality, node: Node, read: Read, values: list[Scaled]) -> Scaled | None:
+def _product_value(equality: Equality, node: Node, read: Read, values: list[Scaled]) -> Scaled | None:
     """Number a product, or a sum of products; where a factor is there twice, so is what its zeros lack."""
     scale = math.prod(value.scale for value in values)
     if not 1 / FACTOR <= abs(scale) <= FACTOR:
@@ -284,17 +284,17 @@ def _multiplied(equality: Equality, node: Node, read: Read, values: list[Scaled]
     return Scaled(number, scale, exact and (scale > 0 or not read.bound))
 
 
-def _chosen(equality: Equality, node: Node, read: Read, values: list[Scaled]) -> Scaled | None:
+def _choice_value(equality: Equality, node: Node, read: Read, values: list[Scaled]) -> Scaled | None:
     """Number a choice: the factor of a branch is one of the choice, and a zero has any."""
     condition, a, b = values
-    zeros = [_is_zero_constant(x) for x, _ in read.items[1:]]
+    zeros = [_is_zero_behind_views(x) for x, _ in read.items[1:]]
     scale = b.scale if zeros[0] else a.scale
     parts = [(x.number, 1.0 if zero else x.scale / scale) for x, zero in zip((a, b), zeros, strict=True)]
     exact = a.exact and b.exact and not any(z and x.scale * scale < 0 for x, z in zip((a, b), zeros, strict=True))
     return Scaled(equality.number(("where", node.dtype, condition.scaled, *parts)), scale, exact)
 
 
-def _is_zero_constant(node: Node) -> bool:
+def _is_zero_behind_views(node: Node) -> bool:
     while node.op.view:
         node = node.inputs[0]
     return node.is_constant and node.shape == () and bool(node.params[0].array == 0)
@@ -302,6 +302,6 @@ def _is_zero_constant(node: Node) -> bool:
 
 _RULES: dict[Any, Callable[[Equality, Node, Read, list[Scaled]], Scaled | None]] = {
     np.negative: lambda _equality, _node, _read, values: values[0]._replace(scale=-values[0].scale),
-    np.add: _added, np.subtract: _added, np.multiply: _multiplied, where.numpy: _chosen,
+    np.add: _added, np.subtract: _added, np.multiply: _product_value, where.numpy: _choice_value,
 }
 """What has a meaning of its own for factors, where it is of floating-point numbers."""

@@ -40,7 +40,7 @@ def factor_sums(program: Program) -> Program:
     """
     nodes = program.nodes()
     sums = [(node.inputs[0], frozenset(node.param("axes"))) for node in nodes if _is_sum(node)]
-    if not any(x.op.labels or _is_linear(x) or x.op.numpy is np.multiply for x, _ in sums):
+    if not any(x.op.labels or _is_linear_in(x) or x.op.numpy is np.multiply for x, _ in sums):
         return program
     return _from_others(_before_products(program))
 
@@ -153,7 +153,7 @@ def _has_product(
         return alone and _factor(new, axes) is not None
     if _same_factor(old, axes, uses) is not None:
         return True
-    return depth > 0 and _is_linear(new) and any(
+    return depth > 0 and _is_linear_in(new) and any(
         _has_product(o, n, axes, uses, depth - 1, alone=alone) for o, n in zip(old.inputs, new.inputs, strict=True)
     )
 
@@ -175,7 +175,7 @@ def _own(node: Node, x: Node, axes: frozenset[int]) -> tuple[int, ...]:
     return tuple([axis - missing for axis in sorted(axes) if axis >= missing])
 
 
-def _is_linear(node: Node) -> bool:
+def _is_linear_in(node: Node) -> bool:
     op = node.op
     kept = all((i.shape, i.dtype) == (node.shape, node.dtype) for i in node.inputs)
     return isinstance(op, Elementwise) and kept and traits(op, node.params).linear
@@ -191,7 +191,7 @@ def _sum_terms(
         factor = _factor(new, axes) if new.op.labels and alone else None
         if factor is not None:
             return _after(graph, new, axes, factor)
-        if depth and _is_linear(new) and (alone or _has_product(old, new, axes, uses, depth, alone=alone)):
+        if depth and _is_linear_in(new) and (alone or _has_product(old, new, axes, uses, depth, alone=alone)):
             terms = [
                 _sum_terms(graph, o, n, axes, uses, depth - 1, alone=alone)
                 for o, n in zip(old.inputs, new.inputs, strict=True)

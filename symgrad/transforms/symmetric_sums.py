@@ -40,7 +40,7 @@ def symmetric_sums(program: Program) -> Program:
     1
     """
     kept = _found(program)
-    return _rebuilt(program, kept) if kept else program
+    return _with_sums(program, kept) if kept else program
 
 
 class _Sum(NamedTuple):
@@ -59,7 +59,7 @@ class _Sum(NamedTuple):
 def _found(program: Program) -> dict[Node, _Sum]:
     """Find the sums that need not be taken, and what they are of others."""
     alike: dict[Any, list[Node]] = defaultdict(list)
-    shapes = set(filter(_is_square, {node.shape for node in program.nodes()}))
+    shapes = set(filter(_has_equal_axes, {node.shape for node in program.nodes()}))
     square = [
         node for node in (program.nodes() if shapes else ())
         if node.op.regular and any(i.shape in shapes for i in node.inputs)
@@ -119,7 +119,7 @@ def _of_the_best(sums: list[_Sum]) -> list[tuple[Node, _Sum]]:
     ]
 
 
-def _is_square(shape: Shape) -> bool:
+def _has_equal_axes(shape: Shape) -> bool:
     """Whether two axes have the same extent."""
     dims = [dim for dim in shape if dim != 1]
     return len({*dims}) < len(dims)
@@ -145,7 +145,7 @@ def _place(node: Node) -> int:
     return sum(k - len(x.shape) for x, gone in _sums_of(node) for k in gone)
 
 
-def _rebuilt(program: Program, kept: dict[Node, _Sum]) -> Program:
+def _with_sums(program: Program, kept: dict[Node, _Sum]) -> Program:
     """Copy a program with sums in the place of others; what stands for a sum is made before it, in any order."""
     graph = program.scope if program.scope is not None else Graph()
     start = len(graph) + 1

@@ -188,5 +188,5 @@ def test_without_locks_age_tells(place, monkeypatch):
         (place / name / ".symgrad-compiles-here").write_text("")
         old(place / name, age)
     monkeypatch.setattr(fcntl, "flock", refuse)
-    process._sweep(place)
+    process._delete_leftovers(place)
     assert [path.name for path in place.iterdir()] == ["symgrad-new"]

@@ -361,9 +361,9 @@ class Loops:
 
 def test_widths_are_timed_and_quickly(monkeypatch):
     monkeypatch.setattr(probe, "_REPEATS", 3)
-    narrow, wide = probe._times(Loops())
+    narrow, wide = probe._time_widths(Loops())
     assert wide > narrow >= 1e5
-    assert probe._times(None) == (0, 0)
+    assert probe._time_widths(None) == (0, 0)
 
 
 def test_every_function_that_ops_call_may_run_as_lanes():

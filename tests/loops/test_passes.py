@@ -497,7 +497,7 @@ MISTAKES: dict[str, tuple[str, bool, str, Patch]] = {
     "unroll: a point is left out": ("logistic", False, BOTH, inside(unroll_pass, "expanded", last_left_out)),
     "unroll: what is wanted is left out": ("logistic", False, BOTH, inside(unroll_pass, "living", last_left_out)),
     "versioning: an extent is one less": ("heat", True, BOTH, inside(versioning_pass._LargeExtents, "dim", one_less)),
-    "align: an offset off by one": ("heat", False, BOTH, inside(align_pass, "_hull", lambda r: (r[0] - 1, r[1]))),
+    "align: an offset off by one": ("heat", False, BOTH, inside(align_pass, "_frame_hull", lambda r: (r[0] - 1, r[1]))),
     "coalesce: the last statement is left out": ("heat", False, BOTH, after("coalesce", without_last)),
     "orient: dimensions in the old order": (
         "features first", False, BOTH,
@@ -514,7 +514,7 @@ MISTAKES: dict[str, tuple[str, bool, str, Patch]] = {
     "fuse: a tile's sum is forgotten": (
         "pairs", False, RUNNING, inside(tile, "partial_sums", lambda r: of(r, 1, nothing)),
     ),
-    "collapse: rows of one begin later": ("recurrent", False, BOTH, inside(products, "_flattened", one_later)),
+    "collapse: rows of one begin later": ("recurrent", False, BOTH, inside(products, "_on_one_axis", one_later)),
     "embed: nothing is carried on": ("stepped", True, RUNNING, inside(held, "nested", nothing)),
     "embed: what is needed is overwritten": ("recurrent", False, RUNNING, instead(held, "overwrites", lambda *_: True)),
     "merge: the later one first": ("recurrent", False, BOTH, inside(merge_pass, "_joined", turned_around)),
@@ -523,7 +523,7 @@ MISTAKES: dict[str, tuple[str, bool, str, Patch]] = {
         "logistic", True, RUNNING, inside(threads, "first_value", lambda _: 1.0),
     ),
     "parallelize: a thread's total is not kept": ("logistic", False, BOTH, inside(threads, "totalled", not_kept)),
-    "layout: what the tile does last is left out": ("network", True, RUNNING, inside(layout, "_turned", without_end)),
+    "layout: what the tile does last is left out": ("network", True, RUNNING, inside(layout, "_reorder", without_end)),
     "compensate: lost digits do not start at 0": ("single", False, BOTH, inside(tile, "_compensated", unstarted)),
     "arrange: a bound off by one": ("normed", False, BOTH, after("arrange", shorter)),
     "distribute: pieces in another order": ("long", False, BOTH, inside(outline, "cut", lambda r: r[::-1])),

@@ -75,10 +75,10 @@ def scan(
     (np.float64(6.0), array([0., 1., 3.]))
     """
     how = {"length": length, "reverse": reverse, "checkpoint": checkpoint, "memory": memory}
-    return _looped(_scan, f, init, xs, **how)  # type: ignore[no-any-return]  # a pair
+    return _apply_or_compile(_scan, f, init, xs, **how)  # type: ignore[no-any-return]  # a pair
 
 
-def _looped(rule: Callable[..., Any], f: Any, *args: Any, **settings: Any) -> Any:
+def _apply_or_compile(rule: Callable[..., Any], f: Any, *args: Any, **settings: Any) -> Any:
     """Apply a rule to traced values; where nothing is traced, compile it."""
     if current() is not None:
         return rule(f, *args, **settings)
@@ -102,13 +102,13 @@ def _scan(f: Any, init: Any, xs: Any, *, length: Any, reverse: bool, checkpoint:
     assert outer is not None  # noqa: S101 - called while tracing
     signature, leaves = described(f, (init, xs), {})
     carried = signature.tree.child(0).child(0).num_leaves
-    steps = _length(signature, carried, length)
+    steps = _number_of_steps(signature, carried, length)
     if type(steps) is not int and (memory is not None or checkpoint != "all"):
         return _scan_in_runs(f, init, xs, Extent(steps, outer), reverse, checkpoint, memory)
     rows = [replace(s, shape=s.shape[1:]) for s in signature.specs[carried:]]
-    point = _carrying("sg.scan", f, signature, leaves, carried, rows)
+    point = _traced_step("sg.scan", f, signature, leaves, carried, rows)
     (body,), reads = lifted(point.program)
-    given = [*reads, *_cast(outer, leaves, body.inputs[len(reads) :], carried)]
+    given = [*reads, *_carried_nodes(outer, leaves, body.inputs[len(reads) :], carried)]
     fixed = len(reads)
     with at_user_line(outer):
         runs = _runs(body, fixed, carried, steps, checkpoint, memory)
@@ -137,7 +137,7 @@ def _scan_in_runs(f: Any, init: Any, xs: Any, steps: Any, reverse: bool, checkpo
             )
         return k + 1, found[0]
 
-    return _stepped("sg.scan", step, (np.int64(0), init), checkpoint, memory, count=steps)[1], None
+    return _while_or_counted("sg.scan", step, (np.int64(0), init), checkpoint, memory, count=steps)[1], None
 
 
 def _runs(body: Program, fixed: int, carried: int, steps: Any, checkpoint: Any, memory: Any) -> list[int]:
@@ -158,7 +158,7 @@ def at_user_line(outer: Trace) -> Iterator[None]:
         graph.line = before
 
 
-def _carrying(
+def _traced_step(
     what: str, f: Any, signature: Signature, leaves: list[Any], carried: int, rows: Sequence[Spec], pair: bool = True,
 ) -> Point:
     """Trace what a loop does in each step, whose first `carried` arguments it returns as their next values.
@@ -213,7 +213,7 @@ def _named(f: Any, signature: Signature) -> tuple[str, ...]:
     return tuple(names)
 
 
-def _cast(outer: Trace, leaves: Sequence[Any], inputs: Sequence[Node], carried: int) -> list[Node]:
+def _carried_nodes(outer: Trace, leaves: Sequence[Any], inputs: Sequence[Node], carried: int) -> list[Node]:
     """Return the nodes of values, those that are carried in the dtype of what carries them."""
     given = [as_node(outer, leaf) for leaf in leaves]
     return [
@@ -222,14 +222,14 @@ def _cast(outer: Trace, leaves: Sequence[Any], inputs: Sequence[Node], carried: 
     ]
 
 
-def _made(outer: Trace, op: Control, given: Sequence[Node], count: int, **params: Any) -> list[Tracer]:
+def _make_results(outer: Trace, op: Control, given: Sequence[Node], count: int, **params: Any) -> list[Tracer]:
     """Make a node at the user's line; return its results."""
     with at_user_line(outer):
         node = make(outer.graph, op, *given, **params)
         return [Tracer(make(outer.graph, result, node, number=k), outer) for k in range(count)]
 
 
-def _length(signature: Signature, carried: int, length: Any) -> Any:
+def _number_of_steps(signature: Signature, carried: int, length: Any) -> Any:
     """Return the number of steps."""
     found: dict[Any, str] = {} if length is None else {getattr(length, "dim", length): "length="}
     for spec, path in zip(signature.specs[carried:], signature.paths[carried:], strict=True):
@@ -274,8 +274,8 @@ def fori_loop(
     """
     kept = {"checkpoint": checkpoint, "memory": memory}
     if all(isinstance(end, (int, np.integer)) for end in (lower, upper)):
-        return _looped(_fori_between, body, init, lower=lower, upper=upper, **kept)
-    return _looped(_fori, body, lower, upper, init, **kept)
+        return _apply_or_compile(_fori_between, body, init, lower=lower, upper=upper, **kept)
+    return _apply_or_compile(_fori, body, lower, upper, init, **kept)
 
 
 def _fori_between(body: Any, init: Any, *, lower: int, upper: int, **kept: Any) -> Any:
@@ -289,7 +289,7 @@ def _fori(body: Any, lower: Any, upper: Any, init: Any, *, checkpoint: Any, memo
 
         start: Any = np.asarray(lower, np.int64) if type(lower) is not Tracer else lower.astype(np.int64)
         count = np.maximum(upper - start, 0).astype(np.int64)
-        return _stepped("sg.fori_loop", step, (start, init), checkpoint, memory, count=count)[1]
+        return _while_or_counted("sg.fori_loop", step, (start, init), checkpoint, memory, count=count)[1]
     if any(type(end) is Extent for end in (lower, upper)):
         start, stop = [end.dim if type(end) is Extent else int(end) for end in (lower, upper)]
         rows: Any = counting(start, stop, 1)
@@ -329,7 +329,7 @@ def while_loop(
     np.float64(0.625)
     """
     kept = {"checkpoint": checkpoint, "memory": memory}
-    return _looped(_while, body, init, cond=cond, max_steps=max_steps, **kept)
+    return _apply_or_compile(_while, body, init, cond=cond, max_steps=max_steps, **kept)
 
 
 def _while(body: Any, init: Any, *, cond: Any, max_steps: Any, checkpoint: Any, memory: Any) -> Any:
@@ -341,10 +341,10 @@ def _while(body: Any, init: Any, *, cond: Any, max_steps: Any, checkpoint: Any, 
         raise ArgumentError(
             f"max_steps={max_steps!r} of sg.while_loop is no number of steps", line=user_line(), instead=instead,
         )
-    return _stepped("sg.while_loop", body, init, checkpoint, memory, test=cond, most=max_steps)
+    return _while_or_counted("sg.while_loop", body, init, checkpoint, memory, test=cond, most=max_steps)
 
 
-def _stepped(
+def _while_or_counted(
     what: str, body: Any, init: Any, checkpoint: Any, memory: Any, *, test: Any = None, most: Any = None,
     count: Any = None,
 ) -> Any:
@@ -353,7 +353,7 @@ def _stepped(
     assert outer is not None  # noqa: S101 - called while tracing
     signature, leaves = described(body, (init,), {})
     carried = signature.tree.num_leaves
-    point = _carrying(what, body, signature, leaves, carried, (), pair=False)
+    point = _traced_step(what, body, signature, leaves, carried, (), pair=False)
     tests: list[Program] = []
     if test is not None:
         inputs = point.program.inputs
@@ -366,15 +366,15 @@ def _stepped(
                 instead="a comparison, np.any or np.all",
             )
     (step, *tests), reads = lifted(point.program, *tests)
-    given = [*reads, *_cast(outer, leaves, step.inputs[len(reads) :], carried)]
+    given = [*reads, *_carried_nodes(outer, leaves, step.inputs[len(reads) :], carried)]
     fixed = len(reads)
     with at_user_line(outer):
         named = {"body": step, "fixed": fixed, "runs": tuple(_runs(step, fixed, carried, most, checkpoint, memory))}
     if tests:
-        found = _made(outer, while_, given, 1 + carried, **named, test=tests[0], most=most)[1:]
+        found = _make_results(outer, while_, given, 1 + carried, **named, test=tests[0], most=most)[1:]
     else:
         given.insert(0, as_node(outer, count))
-        found = _made(outer, counted, given, carried, **named, length=None, carried=carried, reverse=False)
+        found = _make_results(outer, counted, given, carried, **named, length=None, carried=carried, reverse=False)
     return optree.tree_unflatten(point.tree, found)
 
 
@@ -427,7 +427,7 @@ def cond(pred: Any, on_true: Callable[..., Any], on_false: Callable[..., Any], *
             )
     (then, other), reads = lifted(first.program, second.program)
     given = [*reads, *[as_node(outer, leaf) for leaf in leaves]]
-    found = _made(outer, cond_op, [(test != 0).node, *given], len(then.outputs), then=then, other=other)
+    found = _make_results(outer, cond_op, [(test != 0).node, *given], len(then.outputs), then=then, other=other)
     return optree.tree_unflatten(first.tree, found)
 
 
@@ -459,7 +459,7 @@ def checkpoint(fun: Callable[..., Any]) -> Callable[..., Any]:
         point = at(fun, signature, leaves)
         (body,), reads = lifted(point.program)
         given = [*reads, *[as_node(outer, leaf) for leaf in leaves]]
-        return optree.tree_unflatten(point.tree, _made(outer, call_op, given, len(body.outputs), body=body))
+        return optree.tree_unflatten(point.tree, _make_results(outer, call_op, given, len(body.outputs), body=body))
 
     return called
 

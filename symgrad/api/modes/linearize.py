@@ -188,13 +188,13 @@ class Linear:
         results: list[Any] = []
         if self.run is not None and some:
             floats = [k for k, one in enumerate(taken) if one.dtype.kind == "f"]
-            full = [_zeros(taken[k]) if vectors[k] is None else vectors[k] for k in floats]
+            full = [_spec_zeros(taken[k]) if vectors[k] is None else vectors[k] for k in floats]
             results = self.run(dict(zip(self.words, [*given, *full], strict=True)))
         found = iter(results)
-        return [next(found) if results and one.dtype.kind == "f" else _zeros(one) for one in made]
+        return [next(found) if results and one.dtype.kind == "f" else _spec_zeros(one) for one in made]
 
 
-def _zeros(spec: Spec) -> Any:
+def _spec_zeros(spec: Spec) -> Any:
     return np.zeros(spec.shape, spec.dtype)[() if spec.shape == () else ...]
 
 

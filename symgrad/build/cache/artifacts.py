@@ -99,7 +99,7 @@ def recall(key: str, program: Program) -> tuple[Interface, Library] | None:
         return None
     try:
         fields = json.loads(content)
-        found = _read(fields, program)
+        found = _take_apart(fields, program)
         library = store.find(fields["library"], library_name(found.entry))
         return None if library is None else (found, load(library, found.entry, found.prototype))
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError, ArithmeticError):
@@ -109,7 +109,7 @@ def recall(key: str, program: Program) -> tuple[Interface, Library] | None:
     return None
 
 
-def _read(fields: Any, program: Program) -> Interface:
+def _take_apart(fields: Any, program: Program) -> Interface:
     """Take a record apart; any exception where it is not what `keep` wrote."""
     plain = {name: fields[name] for name in _PLAIN}
     names = (f"sg_{program.name}", f"sg_{program.name}_")  # the latter where the former is a helper's

@@ -84,7 +84,7 @@ def info() -> Info:
     """Count what the cache holds, without creating or changing anything."""
     folder = location()
     problem = _check(folder) if os.path.lexists(folder) else None
-    entries = [] if problem else _entries(folder)
+    entries = [] if problem else _stored_entries(folder)
     libraries = sum(not path.name.startswith("record-") for _, _, path in entries)
     return Info(folder, libraries, sum(size for _, size, _ in entries), limits.cache_bytes(), problem)
 
@@ -94,11 +94,11 @@ def clear() -> int:
     folder = location()
     if not os.path.lexists(folder) or _check(folder) is not None:
         return 0
-    before = sum(size for _, size, _ in _entries(folder))
-    for path in _listed(folder):
+    before = sum(size for _, size, _ in _stored_entries(folder))
+    for path in _list_folder(folder):
         if _OURS.fullmatch(path.name):
-            _delete(path)
-    return before - sum(size for _, size, _ in _entries(folder))
+            _delete_entry(path)
+    return before - sum(size for _, size, _ in _stored_entries(folder))
 
 
 class Store:
@@ -141,7 +141,7 @@ class Store:
                 temporary.mkdir(mode=0o700)
                 for name, content in files.items():
                     _write(temporary / name, content)
-                _delete(entry)
+                _delete_entry(entry)
                 temporary.rename(entry)
             finally:
                 shutil.rmtree(temporary, ignore_errors=True)
@@ -230,17 +230,17 @@ def _say_uncached(folder: Path, problem: str) -> None:
     )
 
 
-def _listed(folder: Path) -> list[Path]:
+def _list_folder(folder: Path) -> list[Path]:
     try:
         return list(folder.iterdir())
     except OSError:
         return []
 
 
-def _entries(folder: Path) -> list[tuple[float, int, Path]]:
+def _stored_entries(folder: Path) -> list[tuple[float, int, Path]]:
     """List the entries and records: when each was last used, its bytes, and where it is."""
     found = []
-    for path in _listed(folder):
+    for path in _list_folder(folder):
         if _KEPT.fullmatch(path.name):
             with contextlib.suppress(OSError):  # evicted by another process since
                 status = path.lstat()
@@ -253,12 +253,12 @@ def _entries(folder: Path) -> list[tuple[float, int, Path]]:
 def _evict(folder: Path, newest: Path) -> int:
     """Delete what killed processes left, and the least recently used beyond the bound; return the bytes that stay."""
     now = time.time()
-    for path in _listed(folder):
+    for path in _list_folder(folder):
         if _OURS.fullmatch(path.name) and not _KEPT.fullmatch(path.name):
             with contextlib.suppress(OSError):
                 if path.lstat().st_mtime < now - _STALE_SECONDS:
-                    _delete(path)
-    entries = sorted(_entries(folder))
+                    _delete_entry(path)
+    entries = sorted(_stored_entries(folder))
     total, limit = sum(size for _, size, _ in entries), limits.cache_bytes()
     if total <= limit:
         return total
@@ -266,12 +266,12 @@ def _evict(folder: Path, newest: Path) -> int:
         if total <= limit * _FILL or used > now - _JUST_USED_SECONDS:
             break
         if path != newest:
-            _delete(path)
+            _delete_entry(path)
             total -= size
     return total
 
 
-def _delete(path: Path) -> None:
+def _delete_entry(path: Path) -> None:
     """Delete an entry or file; an entry vanishes in one rename first, so that nobody reads half of it."""
     with contextlib.suppress(OSError):
         if path.is_dir() and not path.is_symlink():

@@ -123,7 +123,7 @@ def _vector_math(
                     found = tuple(name for name in math_functions() if name in called)
                     if not found:
                         return known
-                    narrow, wide = _times(handle)
+                    narrow, wide = _time_widths(handle)
                     return replace(tried, simd_math=found, ns_256=narrow, ns_512=wide)
     return known
 
@@ -152,7 +152,7 @@ def _offered() -> tuple[str, ...]:
     return () if handle is None else tuple(filter(has, math_functions()))
 
 
-def _times(handle: Any) -> tuple[int, int]:
+def _time_widths(handle: Any) -> tuple[int, int]:
     """Time one loop with vectors of 256 and of 512 bits, in nanoseconds; zeros where there is no choice.
 
     gcc prefers 256 bits on processors whose 512 are faster, and the other way round would be as possible: only the

@@ -45,7 +45,7 @@ def scratch_folder() -> Path:
             descriptor = os.open(made / _LOCK, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
             private.locked(descriptor)
             _home = made, descriptor
-            _sweep(made.parent)
+            _delete_leftovers(made.parent)
         return Path(tempfile.mkdtemp(dir=_home[0]))
 
 
@@ -65,7 +65,7 @@ def _new_home() -> Path:
     return Path(tempfile.mkdtemp(prefix=_PREFIX))
 
 
-def _sweep(parent: Path) -> None:
+def _delete_leftovers(parent: Path) -> None:
     """Delete what killed processes of this user left here."""
     now = time.time()
     with contextlib.suppress(OSError), os.scandir(parent) as entries:

@@ -20,7 +20,7 @@ def merge(program: LoopProgram) -> LoopProgram:
     def change(_: Item, item: Any) -> Item:
         if isinstance(item, Loop) and item.walk is not Walk.SEQUENTIAL:
             return item
-        body = _merged(rebuild(item.body, _untiled, Loop))
+        body = _beside_earlier(rebuild(item.body, _untiled, Loop))
         body = rebuild(body, _inside, (Loop, Cond))
         return item.with_(body=body)  # type: ignore[no-any-return]
 
@@ -29,7 +29,7 @@ def merge(program: LoopProgram) -> LoopProgram:
 
 def _inside(_: Item, item: Any) -> Item:
     plain = isinstance(item, Loop) and item.tile is None
-    return item if plain else item.with_blocks(*map(_merged, item.blocks))  # type: ignore[no-any-return]
+    return item if plain else item.with_blocks(*map(_beside_earlier, item.blocks))  # type: ignore[no-any-return]
 
 
 def _untiled(_: Item, loop: Loop) -> Items:
@@ -56,7 +56,7 @@ class PerfectNest(NamedTuple):
         return tuple([(loop.extent, loop.window) for loop in self.loops])
 
 
-def _merged(items: Items) -> Items:
+def _beside_earlier(items: Items) -> Items:
     """Let nests move to the earliest ones of equal extents that they can move to, then to later ones."""
     return _moved(_moved(items, 1), -1)
 
@@ -147,13 +147,13 @@ def together(a: Access, b: Access, number: dict[Axis, int], loops: int) -> bool:
 def _disjoint(a: Access, b: Access) -> bool:
     """Whether two accesses touch no common element, by the ends of an index."""
     for i, j in zip(a.indices, b.indices, strict=True) if a.flat is b.flat else ():
-        one, other = _ends(i), _ends(j)
+        one, other = _index_ends(i), _index_ends(j)
         if one and other and (one[1] < other[0] or other[1] < one[0]):
             return True
     return False
 
 
-def _ends(index: Any) -> tuple[int, int] | None:
+def _index_ends(index: Any) -> tuple[int, int] | None:
     form = linear(index)
     if form is None or any((type(p), type(p.extent), type(n)) != (Axis, int, int) for p, n in form.terms):
         return None

@@ -71,14 +71,14 @@ def _choose_loops(items: Items, sizes: dict[Item, float], unknown: int, since: f
                 looks[item] = 1
             since = whole if since >= SELDOM else since + whole
         else:
-            looks[item] = _every(item, sizes[item]) if isinstance(item, Loop) else 1
+            looks[item] = _looks_apart(item, sizes[item]) if isinstance(item, Loop) else 1
             since = sizes[item] * looks[item]
             if sizes[item] >= LONG_ITERATION:
                 since = _choose_loops(item.body, sizes, INNER, 0, looks)
     return since
 
 
-def _every(loop: Loop, size: float) -> int:
+def _looks_apart(loop: Loop, size: float) -> int:
     """Choose how many iterations there are between looks, a power of two; a guessed length may be much shorter."""
     if loop.tile:
         return 1

@@ -33,7 +33,7 @@ def layout(program: LoopProgram) -> LoopProgram:
     new = [into for turned, copies in plans.values() for into, _ in (*turned.values(), *copies.values())]
 
     def change(old: Item, item: Item) -> Item:
-        return _turned(item, *plans[old]) if isinstance(item, Loop) and old in plans else item
+        return _reorder(item, *plans[old]) if isinstance(item, Loop) and old in plans else item
 
     return program.with_body(rebuild(program.body, change), new)
 
@@ -72,7 +72,7 @@ def _planned(loop: Loop, inside: list[Statement], uses: dict[Array, list[Use]]) 
     return (turned, copies) if turned or copies else None
 
 
-def _turned(loop: Loop, turned: Places, copies: Places) -> Loop:
+def _reorder(loop: Loop, turned: Places, copies: Places) -> Loop:
     """Let statements find what has been reordered, and copies where they read the rows of the tile."""
 
     def moved(access: Access) -> Access:

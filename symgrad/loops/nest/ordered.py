@@ -27,7 +27,7 @@ def order(program: LoopProgram) -> LoopProgram:
             inside.setdefault(loop, []).append(s)
     marked = {
         loop for loop, statements in inside.items()
-        if loop.walk in {Walk.FREE, Walk.SEQUENTIAL} and any(map(_is_plain, loop.body)) and _meet(statements, storage)
+        if loop.walk in {Walk.FREE, Walk.SEQUENTIAL} and any(map(_is_serial, loop.body)) and _meet(statements, storage)
     }
 
     def change(old: Item, item: Item) -> Item:
@@ -36,7 +36,7 @@ def order(program: LoopProgram) -> LoopProgram:
     return program.with_body(rebuild(program.body, change)) if marked else program
 
 
-def _is_plain(item: Item) -> bool:
+def _is_serial(item: Item) -> bool:
     """Whether an item is an innermost loop that is no lanes."""
     is_loop = isinstance(item, Loop) and item.walk is not Walk.LANES
     return is_loop and all(isinstance(s, Statement) for s in item.body)  # type: ignore[union-attr]

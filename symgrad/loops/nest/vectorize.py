@@ -282,11 +282,11 @@ def adds_rows(loop: Loop, around: tuple[Loop, ...], storage: Storages) -> bool:
     body: list[Statement] = [*inner.body]  # type: ignore[list-item]  # lanes have nothing else
     names = {axis: one for one in (*around, inner) for axis in one.members}
     memory = {s.target.array for s in body if storage[s.target.array].is_memory}
-    sums = [_adds(s, loop, body, memory) for s in body]
+    sums = [_adds_a_row(s, loop, body, memory) for s in body]
     return any(sums) and all(sums[k] or _belongs(s, loop, body, memory, names) for k, s in enumerate(body))
 
 
-def _adds(s: Statement, loop: Loop, body: list[Statement], memory: set[Array]) -> bool:
+def _adds_a_row(s: Statement, loop: Loop, body: list[Statement], memory: set[Array]) -> bool:
     """Whether a statement adds to elements that no iteration of a loop has for itself, and nothing else looks at."""
     array = s.target.array
     alone = not s.target.along(loop.members)

@@ -62,7 +62,7 @@ def align(lowered: LoopProgram) -> LoopProgram:
         return lowered
     lowered = lowered.with_body(tuple([_with_own_axes(s) if _is_moved(s) else s for s in lowered.statements]))
     frames = _framed(lowered.statements)
-    hulls = {key: _hull(frame) for key, frame in {id(frame): frame for frame in frames.values()}.items()}
+    hulls = {key: _frame_hull(frame) for key, frame in {id(frame): frame for frame in frames.values()}.items()}
     moved = {place: (f.offsets[place] - hulls[id(f)][0], hulls[id(f)][1], f) for place, f in frames.items()}
     uneven = {id(f) for p, (offset, extent, f) in moved.items() if _moves(p) and partial(p, offset, extent)}
     if not uneven:
@@ -113,7 +113,7 @@ def _extent_at(place: Place) -> Any:
     return place.extent if isinstance(place, Axis) else place[0].shape[place[1]]
 
 
-def _hull(frame: Frame) -> tuple[int, Any]:
+def _frame_hull(frame: Frame) -> tuple[int, Any]:
     """Return where a frame begins, and its extent: all of what moves."""
     moving = [p for p in frame.offsets if _moves(p)] or list(frame.offsets)
     low = min(frame.offsets[p] for p in moving)

@@ -167,7 +167,7 @@ class _Lowering:
             elif k < fixed + carried:
                 after = program.outputs[k - fixed]
                 states.append(self.carried(own, read, node.line, after))
-                inside.reading(own, _whole(states[-1]))
+                inside.reading(own, _all_of(states[-1]))
                 inside.counts |= {after} if counts(own, read, after, length) else set()
             elif source.array is None and not count:
                 index = substitute(source.literal.index, {source.axes[0]: axis}) if source.axes else None
@@ -179,7 +179,7 @@ class _Lowering:
                 if not alike or source.flat or source.indices != source.axes:
                     array = self.copied(read, source)
                 rows.add(inside.stand_in(array, own.shape, row=True))
-                inside.sources[own] = _whole(inside.stand_in(array, own.shape, row=True))
+                inside.sources[own] = _all_of(inside.stand_in(array, own.shape, row=True))
         stands = [inside.stands[state, False] for state in states]
         one, inplace = updated(inside.held(self, program.inputs[fixed : fixed + carried]), stands)
         repeat = Repeat(
@@ -190,7 +190,7 @@ class _Lowering:
         if length != 0:
             reads = [*[array for array, _ in inside.stands], *([count.total] if count else [])]
             self.statements += standing(repeat, reads, [*states, *stacked], node.line)
-        return [_whole(array) for array in (*states, *stacked)]
+        return [_all_of(array) for array in (*states, *stacked)]
 
     def again(self, node: Node) -> list[Element]:
         """Lower a loop that goes on while a condition holds: that is a program of its own as well."""
@@ -198,7 +198,7 @@ class _Lowering:
         body = node.params[1]
         carried = [*zip(body.inputs[fixed:], node.inputs[fixed:], body.outputs, strict=False)]
         states = [self.carried(own, read, node.line, after) for own, read, after in carried]
-        sources = [*[self.sources[read] for read in node.inputs[:fixed]], *map(_whole, states)]
+        sources = [*[self.sources[read] for read in node.inputs[:fixed]], *map(_all_of, states)]
         reads: dict[Array, int] = {}
         programs, places = [], []
         for program in node.params[:2]:
@@ -215,7 +215,7 @@ class _Lowering:
         stacked = [self.temporary((most, *y.shape), y.dtype, y.line) for y in body.outputs[len(states) :]]
         made = [count, *states, *stacked]
         self.statements += standing(loop, [*reads], made, node.line)
-        return [*map(_whole, made)]
+        return [*map(_all_of, made)]
 
     def called(self, node: Node) -> list[Element]:
         """Lower a program where it stands."""
@@ -240,7 +240,7 @@ class _Lowering:
         made = [self.temporary(y.shape, y.dtype, y.line) for y in node.params[0].outputs]
         branch = HeldBranch(tuple(programs), tuple(places), 0)
         self.statements += standing(branch, [*reads], made, node.line)
-        return [_whole(array) for array in made]
+        return [_all_of(array) for array in made]
 
     def reading(self, own: Node, source: Element) -> None:
         """Let an input of a program that is held be a value around it."""
@@ -292,7 +292,7 @@ class _Lowering:
             op = COUNTS[op.numpy] if node in self.counts else op
             value = Apply(op, args, node.dtype, kind, node.params)
             self.statements.append(Statement(Access(target, axes), How.SET, value, axes, node.line))
-            return _whole(target)
+            return _all_of(target)
         body = op.body(node)  # type: ignore[attr-defined]  # what is neither leaf nor elementwise is structured here
         if op.view:
             return self.view(node, body)
@@ -310,7 +310,7 @@ class _Lowering:
             limits = (int(data.min()), int(data.max()))
             return Element(None, axes, (), flat=False, literal=IndexValue(as_index(index), node.dtype), limits=limits)
         number = sum(a.kind is Kind.CONSTANT for a in self.arrays)
-        return _whole(self.array(node.params[0].name or f"c{number}", node, Kind.CONSTANT, data=data))
+        return _all_of(self.array(node.params[0].name or f"c{number}", node, Kind.CONSTANT, data=data))
 
     def view(self, node: Node, body: Body) -> Element:
         statement = body.statements[0]
@@ -326,8 +326,8 @@ class _Lowering:
             return Element(inner.array, axes, found.indices, inner.flat, limits=inner.limits)
         begin = _begin(inner)
         if begin is None:
-            begin, inner = 0, _whole(self.copied(node.inputs[0], inner))
-        return Element(inner.array, axes, (_after(begin, read.indices[0]),), flat=True, limits=inner.limits)
+            begin, inner = 0, _all_of(self.copied(node.inputs[0], inner))
+        return Element(inner.array, axes, (_counted_from(begin, read.indices[0]),), flat=True, limits=inner.limits)
 
     def carried(self, own: Node, read: Node, line: Line | None, after: Node) -> Array:
         """Make an array for what a loop carries; it has the name of the variable."""
@@ -347,7 +347,7 @@ class _Lowering:
         arrays = {-1 - k: self.temporary(*kind, node.line) for k, kind in enumerate(kinds)}
         for statement in body.statements:
             self.statements.append(self.bound(statement, node, arrays))
-        return _whole(arrays[-1])
+        return _all_of(arrays[-1])
 
     def bound(self, statement: Statement, node: Node, arrays: dict[int, Array]) -> Statement:
         here = _Binding(self, node, arrays)
@@ -369,7 +369,7 @@ class _Lowering:
             numbers = node.inputs[lookup.access.array]
             if surely_within(self.sources[numbers].limits, lookup.extent):
                 return read.index
-            self.sources[numbers] = _whole(self.copied(numbers, self.sources[numbers]))
+            self.sources[numbers] = _all_of(self.copied(numbers, self.sources[numbers]))
             read = found(lookup.access)
         key = numbers, extent = node.inputs[lookup.access.array], lookup.extent
         if surely_within(self.sources[numbers].limits, extent):
@@ -386,9 +386,9 @@ class _Lowering:
         if flat and (source.array is not None or source.axes):
             begin = _begin(source)
             if begin is None:
-                begin, source = 0, _whole(self.copied(node, source))
+                begin, source = 0, _all_of(self.copied(node, source))
                 self.sources[node] = source
-            return Access(source.array, (_after(begin, indices[0]),), flat=True)
+            return Access(source.array, (_counted_from(begin, indices[0]),), flat=True)
         return source.at(indices)
 
     def strided(self, node: Node, read: Any) -> None:
@@ -397,7 +397,7 @@ class _Lowering:
             operand = node.inputs[read.array]
             source = self.sources[operand]
             if source.array is None or source.flat or any(type(p) is Lookup for i in source.indices for p in parts(i)):
-                self.sources[operand] = _whole(self.copied(operand, source))
+                self.sources[operand] = _all_of(self.copied(operand, source))
 
     def checked(self, numbers: Node, extent: Any) -> bool:
         """Whether indices are checked when they are used; constants were checked while tracing."""
@@ -528,7 +528,7 @@ def without_ones(statement: Statement) -> Statement:
     return statement.at(ones) if ones else statement
 
 
-def _whole(array: Array) -> Element:
+def _all_of(array: Array) -> Element:
     axes = axes_of(array.shape)
     return Element(array, axes, axes, flat=False)
 
@@ -556,7 +556,7 @@ def _begin(source: Element) -> Any | None:
     return None if walk else as_index(begin)
 
 
-def _after(begin: Any, index: Any) -> Any:
+def _counted_from(begin: Any, index: Any) -> Any:
     return index if type(begin) is int and begin == 0 else as_index(index + begin)
 
 

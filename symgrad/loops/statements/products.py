@@ -36,7 +36,7 @@ def find_product(loops: Sequence[Loop], statements: Sequence[Statement]) -> Nest
     value: Any = s.value
     found: list[tuple[float, int, Nest]] = []
     for left in (0, 1):
-        kinds = [_kind(loop, s.target, value.args[left], value.args[1 - left]) for loop in loops]
+        kinds = [_product_role(loop, s.target, value.args[left], value.args[1 - left]) for loop in loops]
         able = [[loop for loop, kind in zip(loops, kinds, strict=True) if kind == k] for k in ("row", "depth", "lane")]
         for rows, depth, lanes in product(*able):
             extents = [extent(loop) for loop in (rows, depth, lanes)]
@@ -82,7 +82,7 @@ def _is_whole(loop: Loop) -> bool:
     return loop.window is None or loop.window.is_whole
 
 
-def _kind(loop: Loop, target: Access, left: Any, right: Any) -> str:
+def _product_role(loop: Loop, target: Access, left: Any, right: Any) -> str:
     """Return what a loop is to a product; nothing where an index is no multiple of its variable."""
     steps = [access.steps(loop.members) for access in (target, left, right)]
     if None in steps:
@@ -112,7 +112,7 @@ def collapse(program: LoopProgram) -> LoopProgram:
             free = all(array.is_given or array not in shared for array in arrays)
             if None not in found and 0 < sum(map(bool, found)) < len(found) and free:
                 axis = Axis(second.name, first.extent * second.extent)
-                change = partial(_flattened, first=first, second=second, axis=axis)
+                change = partial(_on_one_axis, first=first, second=second, axis=axis)
                 return s.mapped(change, lambda i: i, axes=(axis, *[a for a in s.axes if a not in {first, second}]))
         return s
 
@@ -129,7 +129,7 @@ def _side_by_side(access: Access, first: Axis, second: Axis) -> bool | None:
     return True if whole else None
 
 
-def _flattened(access: Access, first: Axis, second: Axis, axis: Axis) -> Access:
+def _on_one_axis(access: Access, first: Axis, second: Axis, axis: Axis) -> Access:
     if second not in access.indices:
         return access
     index, step = 0, 1
@@ -155,13 +155,13 @@ def triangles(program: LoopProgram) -> LoopProgram:
     its places, is zero beyond. Likewise the gradient of L is read in the triangle only. Such products say which of
     their terms may be left out; where 0 would meet infinity there, that is the one exception to what IEEE says.
     """
-    written, wanted = _written(program.statements), _wanted(program.statements)
+    written, wanted = _zero_beyond(program.statements), _wanted(program.statements)
     if not written and not wanted:
         return program
-    return program.with_body(tuple([_noted(s, written, wanted) if s.is_contraction else s for s in program.statements]))
+    return program.with_body(tuple([_marked(s, written, wanted) if s.is_contraction else s for s in program.statements]))
 
 
-def _noted(s: Statement, written: dict[Array, Triangle], wanted: dict[Array, Triangle]) -> Statement:
+def _marked(s: Statement, written: dict[Array, Triangle], wanted: dict[Array, Triangle]) -> Statement:
     known = [(access, written.get(access.array)) for access in accesses(s.value)]
     for access, triangle in [*known, (s.target, wanted.get(s.target.array))]:
         if triangle is not None and not access.flat:
@@ -171,7 +171,7 @@ def _noted(s: Statement, written: dict[Array, Triangle], wanted: dict[Array, Tri
     return s
 
 
-def _written(statements: Sequence[Statement]) -> dict[Array, Triangle]:
+def _zero_beyond(statements: Sequence[Statement]) -> dict[Array, Triangle]:
     """Find the temporaries that are zero beyond a triangle."""
     found: dict[Array, Triangle | None] = {}
     for s in statements:

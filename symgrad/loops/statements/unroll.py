@@ -389,12 +389,12 @@ def begins(s: Statement, start: Statement) -> bool:
     if (value.array if isinstance(value, Access) else value).dtype != s.target.array.dtype:
         return False
     known = start.value.value  # type: ignore[union-attr]  # a start is a number
-    if s.how == How.ADD and s.target.array.dtype.kind == "f" and not _is_square(value):
+    if s.how == How.ADD and s.target.array.dtype.kind == "f" and not _is_own_square(value):
         return False
     return bool(known == first_value(s.how, s.target.array.dtype))
 
 
-def _is_square(value: Any) -> bool:
+def _is_own_square(value: Any) -> bool:
     """Whether it is a product of one element with itself, which is never -0.0."""
     if not isinstance(value, Apply) or not value.is_product:
         return False

@@ -58,7 +58,7 @@ def elide(program: LoopProgram) -> LoopProgram:
     """Let a temporary that is copied to an output be that output: no copy is made."""
     named: dict[Array, Array] = {}
     copied: set[Statement] = set()
-    for output, copies in _writers(program).items():
+    for output, copies in _writes_of_outputs(program).items():
         source = copies[0].value
         if (
             isinstance(source, Access) and program.storage[source.array].kept and _fits_output(source.array, output)
@@ -78,10 +78,10 @@ def elide(program: LoopProgram) -> LoopProgram:
 
 def adopt(program: LoopProgram) -> LoopProgram:
     """Let a temporary, stored in full or for a tile, live in the memory of an output that is made of it at the end."""
-    return _with_outputs(program, _overwritten(program, _writers(program)))
+    return _with_outputs(program, _last_reads(program, _writes_of_outputs(program)))
 
 
-def _writers(program: LoopProgram) -> dict[Array, list[Statement]]:
+def _writes_of_outputs(program: LoopProgram) -> dict[Array, list[Statement]]:
     """Collect the statements that write each output."""
     writers: dict[Array, list[Statement]] = {}
     for statement, _ in program.paths:
@@ -122,13 +122,13 @@ class _End(NamedTuple):
     place: tuple[Item, ...]
 
 
-def _overwritten(program: LoopProgram, writers: dict[Array, list[Statement]]) -> dict[Array, Array]:
+def _last_reads(program: LoopProgram, writers: dict[Array, list[Statement]]) -> dict[Array, Array]:
     """Find temporaries that are read for the last time, each element by itself, where an output's element is written.
 
     Where two could be the same output it is the one that is read first.
     """
     single: dict[Item, Array] = {
-        found[0]: output for output, found in writers.items() if len(found) == 1 and _once(found[0])
+        found[0]: output for output, found in writers.items() if len(found) == 1 and _sets_each_once(found[0])
     }
     if not single:
         return {}
@@ -164,7 +164,7 @@ def _overwritten(program: LoopProgram, writers: dict[Array, list[Statement]]) ->
     return {array: output for array, (*_, output) in wanted.items()}
 
 
-def _once(statement: Statement) -> bool:
+def _sets_each_once(statement: Statement) -> bool:
     """Whether a statement writes each element of its array once, by itself."""
     partly = statement.ranges or statement.prefix or statement.routine is not None or statement.target.flat
     return statement.how == How.SET and not partly

@@ -69,7 +69,7 @@ def _body(node: Node) -> Body:
     ))
 
 
-def _vjp(g: Any, y: Any, *operands: Any, subscripts: str) -> Any:
+def _contraction_vjp(g: Any, y: Any, *operands: Any, subscripts: str) -> Any:
     """Swap an operand's labels with the result's; labels nobody else has are broadcast, places of zeros left out."""
     terms, result = parse(subscripts)
     where = dict(zip(result, placed_in(g), strict=True))
@@ -108,7 +108,7 @@ def _text(node: Node, names: list[str]) -> str:
 
 
 einsum = structured(
-    name="einsum", params=("subscripts",), infer=_infer, body=_body, vjp=_vjp, text=_text,
+    name="einsum", params=("subscripts",), infer=_infer, body=_body, vjp=_contraction_vjp, text=_text,
     evaluate=lambda *operands, subscripts: np.einsum(subscripts, *operands, optimize=len(operands) > 1),
     regular=True, linear=(0, 1, 2), labels=parse,
     sample=(case(lambda a, b: (a @ b) ** 2, (3, 4), (4, 2)), case(lambda a, b: a @ b, (4,), (4,)),

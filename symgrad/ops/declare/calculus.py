@@ -136,7 +136,7 @@ def word_of(expression: Any) -> _Word:
         UnsupportedError: it has no NumPy word.
     """
     name = expression.func.__name__
-    word = _WORDS.get(name) or _printed(name)
+    word = _WORDS.get(name) or _known_word(name)
     if word is None:
         unknown = expression.is_Symbol or not expression.args
         raise UnsupportedError(
@@ -147,7 +147,7 @@ def word_of(expression: Any) -> _Word:
 
 
 @cache
-def _printed(name: str) -> _Word | None:
+def _known_word(name: str) -> _Word | None:
     """Find the word in the table by which SymPy itself prints NumPy and SciPy; None where symgrad has no such op."""
     from sympy.printing.numpy import SciPyPrinter
 
@@ -169,12 +169,12 @@ def _word(function: Callable[..., Any]) -> _Word:
     """Make a word of a function of the values of all parts; of numbers alone it is a number, which is weak."""
 
     def steps(expression: Any, _known: dict[Any, Any]) -> _Steps:
-        return _weak(function, *(yield from _each(expression.args)))
+        return _weak(function, *(yield from _print_each(expression.args)))
 
     return steps
 
 
-def _each(parts: Any) -> _Steps:
+def _print_each(parts: Any) -> _Steps:
     values = []
     for part in parts:
         values.append((yield part))  # noqa: PERF401 - no comprehension yields
@@ -212,12 +212,12 @@ def _product(expression: Any, _known: dict[Any, Any]) -> _Steps:
             below.append(1 / factor)
         else:
             above.append(factor)
-    over, under = (yield from _each(above)), (yield from _each(below))
+    over, under = (yield from _print_each(above)), (yield from _print_each(below))
     whole = math.prod(over[1:], start=over[0]) if over else 1
     return whole / math.prod(under[1:], start=under[0]) if under else whole
 
 
-def _power(expression: Any, _known: dict[Any, Any]) -> _Steps:
+def _print_power(expression: Any, _known: dict[Any, Any]) -> _Steps:
     exponent = expression.exp
     if exponent.could_extract_minus_sign():
         return 1 / (yield 1 / expression)
@@ -231,7 +231,7 @@ def _power(expression: Any, _known: dict[Any, Any]) -> _Steps:
     return _weak(np.power, base, (yield exponent))
 
 
-def _polygamma(expression: Any, _known: dict[Any, Any]) -> _Steps:
+def _print_polygamma(expression: Any, _known: dict[Any, Any]) -> _Steps:
     first, x = expression.args
     if not first.is_Integer:
         raise UnsupportedError(f"no NumPy word for SymPy's polygamma of the order {first}")
@@ -285,7 +285,7 @@ def _over(reduce: Callable[..., Any], again: Callable[[Any, Any], Any]) -> _Word
     return steps
 
 
-def _element(expression: Any, known: dict[Any, Any]) -> _Steps:
+def _print_element(expression: Any, known: dict[Any, Any]) -> _Steps:
     array, *places = expression.args
     if getattr(array, "offset", 0) != 0 or getattr(array, "strides", None) is not None:
         raise UnsupportedError(f"{array} has an offset or strides", instead="indices from 0 on")
@@ -293,9 +293,9 @@ def _element(expression: Any, known: dict[Any, Any]) -> _Steps:
     return values[tuple([in_numpy(place, {**known, **integers}) for place in places])]
 
 
-def _entries(expression: Any, _known: dict[Any, Any]) -> _Steps:
+def _print_entries(expression: Any, _known: dict[Any, Any]) -> _Steps:
     """Stack the entries of a matrix, behind the axes that they have themselves."""
-    entries = yield from _each(np.array(expression.tolist(), dtype=object).ravel())
+    entries = yield from _print_each(np.array(expression.tolist(), dtype=object).ravel())
     dtype = np.result_type(*[getattr(entry, "dtype", entry) for entry in entries])
     whole = np.broadcast_shapes(*[np.shape(entry) for entry in entries])
     cast = [np.broadcast_to(entry.astype(dtype) if hasattr(entry, "dtype") else np.asarray(entry, dtype), whole)
@@ -303,7 +303,7 @@ def _entries(expression: Any, _known: dict[Any, Any]) -> _Steps:
     return np.stack(cast, axis=-1).reshape(*whole, *map(int, expression.shape))
 
 
-def _folded(function: Callable[[Any, Any], Any]) -> _Word:
+def _folds(function: Callable[[Any, Any], Any]) -> _Word:
     return _word(lambda *values: reduce(function, values))
 
 
@@ -315,15 +315,15 @@ def _filled(fill: Callable[..., Any]) -> _Word:
     return steps
 
 
-def _matmul(a: Any, b: Any) -> Any:
+def _print_matmul(a: Any, b: Any) -> Any:
     return a @ b if np.ndim(a) and np.ndim(b) else a * b
 
 
 _WORDS: dict[str, _Word] = {
-    "Add": _sum, "Mul": _product, "Pow": _power, "Piecewise": _piecewise, "ITE": _word(np.where),
+    "Add": _sum, "Mul": _product, "Pow": _print_power, "Piecewise": _piecewise, "ITE": _word(np.where),
     "Sum": _over(np.sum, lambda value, count: value * count),
     "Product": _over(np.prod, lambda value, count: value**count),
-    "Abs": _word(np.abs), "Max": _folded(np.maximum), "Min": _folded(np.minimum), "Heaviside": _word(np.heaviside),
+    "Abs": _word(np.abs), "Max": _folds(np.maximum), "Min": _folds(np.minimum), "Heaviside": _word(np.heaviside),
     "Mod": _word(np.remainder), "frac": _word(lambda x: x - np.floor(x)), "sinc": _word(lambda x: np.sinc(x / math.pi)),
     "sec": _word(lambda x: 1 / np.cos(x)), "csc": _word(lambda x: 1 / np.sin(x)), "cot": _word(lambda x: 1 / np.tan(x)),
     "sech": _word(lambda x: 1 / np.cosh(x)), "csch": _word(lambda x: 1 / np.sinh(x)),
@@ -332,7 +332,7 @@ _WORDS: dict[str, _Word] = {
     "acoth": _word(lambda x: np.arctanh(1 / x)), "asech": _word(lambda x: np.arccosh(1 / x)),
     "acsch": _word(lambda x: np.arcsinh(1 / x)), "Cbrt": _word(np.cbrt), "KroneckerDelta": _word(
         lambda i, j: np.where(np.equal(i, j), np.ones_like(i + j), 0)),
-    "polygamma": _polygamma, "besselj": _bessel, "besseli": _bessel, "erfinv": _special("erfinv"),
+    "polygamma": _print_polygamma, "besselj": _bessel, "besseli": _bessel, "erfinv": _special("erfinv"),
     "LambertW": _special("lambertw"), "zeta": _word(lambda s, q=1: OPS["zeta"](s, q)),
     "factorial": _word(lambda x: OPS["gamma"](x + 1.0)), "lowergamma": _word(
         lambda a, x: OPS["gamma"](a) * OPS["gammainc"](a, x)),
@@ -340,13 +340,13 @@ _WORDS: dict[str, _Word] = {
     "StrictGreaterThan": _word(np.greater), "GreaterThan": _word(np.greater_equal),
     "StrictLessThan": _word(np.less), "LessThan": _word(np.less_equal),
     "Equality": _word(np.equal), "Unequality": _word(np.not_equal),
-    "And": _folded(np.logical_and), "Or": _folded(np.logical_or), "Xor": _folded(np.logical_xor),
+    "And": _folds(np.logical_and), "Or": _folds(np.logical_or), "Xor": _folds(np.logical_xor),
     "Not": _word(np.logical_not), "BooleanTrue": _word(lambda: True), "BooleanFalse": _word(lambda: False),
-    "Tuple": _word(lambda *values: values), "Indexed": _element, "MatrixElement": _element,
-    "ImmutableDenseMatrix": _entries, "ImmutableDenseNDimArray": _entries,
-    "MatAdd": _folded(np.add), "MatMul": _folded(_matmul), "HadamardProduct": _folded(np.multiply),
+    "Tuple": _word(lambda *values: values), "Indexed": _print_element, "MatrixElement": _print_element,
+    "ImmutableDenseMatrix": _print_entries, "ImmutableDenseNDimArray": _print_entries,
+    "MatAdd": _folds(np.add), "MatMul": _folds(_print_matmul), "HadamardProduct": _folds(np.multiply),
     "MatPow": _word(np.linalg.matrix_power), "Transpose": _word(np.transpose), "Trace": _word(np.trace),
-    "Inverse": _word(lambda a, _power: np.linalg.inv(a)), "Determinant": _word(np.linalg.det),
+    "Inverse": _word(lambda a, _print_power: np.linalg.inv(a)), "Determinant": _word(np.linalg.det),
     "Identity": _filled(lambda shape: np.eye(*shape)), "ZeroMatrix": _filled(np.zeros), "OneMatrix": _filled(np.ones),
 }
 """What SymPy's own table does not say, or says of Python's scalars."""

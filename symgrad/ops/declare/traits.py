@@ -76,15 +76,15 @@ def traits(op: Elementwise, params: tuple[Any, ...] = ()) -> Traits:
         return at(*[value if j == k else v for j, v in enumerate(x)])
 
     with np.errstate(all="ignore"):
-        linear = _is_linear(of, at)
+        linear = _tried_linear(of, at)
         y = at(*x)
         turned = {k: with_one(k, -x[k]) for k in floats}
         parity = tuple([_parity(y, turned[k]) if k in turned and op.mirrors else 0 for k in range(op.arity)])
         return Traits(
             parity=parity,
             joint=_parity(y, at(*[-v if k in turned else v for k, v in enumerate(x)])) if floats and op.mirrors else 0,
-            keeps_zeros=all(_keeps_zeros(parity[k], y, turned[k]) for k in floats if parity[k]),
-            commutes=op.commutes and op.arity == 2 and len({*of}) == 1 and _close(y, at(*x[::-1])),
+            keeps_zeros=all(_tried_keeping_zeros(parity[k], y, turned[k]) for k in floats if parity[k]),
+            commutes=op.commutes and op.arity == 2 and len({*of}) == 1 and _nearly_equal(y, at(*x[::-1])),
             sees_zero=tuple([k in turned and not _equal(*[
                 with_one(k, np.where(x[k] == 0, zero, x[k])) for zero in (0.0, -0.0)
             ]) for k in range(op.arity)]),
@@ -96,7 +96,7 @@ def traits(op: Elementwise, params: tuple[Any, ...] = ()) -> Traits:
         )
 
 
-def _is_linear(kinds: list[str], at: Any) -> bool:
+def _tried_linear(kinds: list[str], at: Any) -> bool:
     """Whether values of sums are sums of values, and those of multiples multiples, whatever is no float."""
     first, second = STEPS
     for other in (False, True):
@@ -104,22 +104,22 @@ def _is_linear(kinds: list[str], at: Any) -> bool:
             at(*[np.roll(x, k) if kind == "float" else np.full(x.shape, other) for k, kind in enumerate(kinds)])
             for x in (first, second, first + second, 2 * first)
         ]
-        if one.dtype.kind != "f" or not (_close(both, one + two) and _close(twice, 2 * one)):
+        if one.dtype.kind != "f" or not (_nearly_equal(both, one + two) and _nearly_equal(twice, 2 * one)):
             return False
     return True
 
 
 def _parity(y: Any, turned: Any) -> int:
     """Return the parity of a function by its values, and those at the opposite arguments."""
-    return 1 if _close(y, turned) else -1 if y.dtype.kind == "f" and _close(-y, turned) else 0
+    return 1 if _nearly_equal(y, turned) else -1 if y.dtype.kind == "f" and _nearly_equal(-y, turned) else 0
 
 
-def _keeps_zeros(parity: int, y: Any, turned: Any) -> bool:
+def _tried_keeping_zeros(parity: int, y: Any, turned: Any) -> bool:
     zeros = y == 0
     return y.dtype.kind != "f" or bool(np.all(np.signbit(parity * y[zeros]) == np.signbit(turned[zeros])))
 
 
-def _close(one: Any, other: Any) -> bool:
+def _nearly_equal(one: Any, other: Any) -> bool:
     """Whether two results are one but for rounding: NumPy's vectors of a processor need not be as exact as the C."""
     if one.dtype.kind != "f":
         return bool(np.array_equal(one, other))

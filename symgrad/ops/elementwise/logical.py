@@ -58,7 +58,7 @@ right_shift = elementwise(
     sample=integers(0, 20), edges=SHIFTS)
 
 
-def _comparison(ufunc: np.ufunc, value: Any, infix: str, below: str, above: str) -> Elementwise:
+def _compare_op(ufunc: np.ufunc, value: Any, infix: str, below: str, above: str) -> Elementwise:
     """Declare one; `below` and `above` say what becomes of a negative number on the left, and on the right.
 
     A signed integer meets an unsigned one of 64 bits in a loop of its own: C would turn it positive.
@@ -71,9 +71,9 @@ def _comparison(ufunc: np.ufunc, value: Any, infix: str, below: str, above: str)
 
 NEVER, ALWAYS = ">= 0 &&", "< 0 ||"
 
-less = _comparison(np.less, sp.Lt, "<", ALWAYS, NEVER)
-less_equal = _comparison(np.less_equal, sp.Le, "<=", ALWAYS, NEVER)
-greater = _comparison(np.greater, sp.Gt, ">", NEVER, ALWAYS)
-greater_equal = _comparison(np.greater_equal, sp.Ge, ">=", NEVER, ALWAYS)
-equal = _comparison(np.equal, sp.Eq, "==", NEVER, NEVER)
-not_equal = _comparison(np.not_equal, sp.Ne, "!=", ALWAYS, ALWAYS)
+less = _compare_op(np.less, sp.Lt, "<", ALWAYS, NEVER)
+less_equal = _compare_op(np.less_equal, sp.Le, "<=", ALWAYS, NEVER)
+greater = _compare_op(np.greater, sp.Gt, ">", NEVER, ALWAYS)
+greater_equal = _compare_op(np.greater_equal, sp.Ge, ">=", NEVER, ALWAYS)
+equal = _compare_op(np.equal, sp.Eq, "==", NEVER, NEVER)
+not_equal = _compare_op(np.not_equal, sp.Ne, "!=", ALWAYS, ALWAYS)

@@ -80,11 +80,11 @@ def _batched(trace: Trace, node: Node, xs: tuple[Node, ...], mapped: tuple[bool,
     if isinstance(op, Elementwise):
         found = graph.node(op, _with_ones(trace, node, xs, mapped), node.params, (size, *node.shape), node.dtype)
     elif op.labels:
-        found = make(graph, op, *xs, subscripts=_labelled(node, mapped))
+        found = make(graph, op, *xs, subscripts=_with_batch_label(node, mapped))
     elif isinstance(op, Composite) and OPS.get(op.name) is not op:  # one of the user's
         found = make(graph, for_all(op, mapped), *xs, **params)
     elif op.columns and not any(mapped[:-1]):
-        found = _beside(trace, node, xs, size)
+        found = _columns_together(trace, node, xs, size)
     elif op.many is not None and (of_all := op.many(mapped, *[Tracer(x, trace) for x in xs], **params)) is not None:
         found = of_all.node
     elif op.batched is None:
@@ -105,7 +105,7 @@ def _with_ones(trace: Trace, node: Node, xs: tuple[Node, ...], mapped: tuple[boo
     return tuple([make(trace.graph, expand_dims, x, axes=m) if m else x for x, m in zip(xs, new, strict=True)])
 
 
-def _labelled(node: Node, mapped: tuple[bool, ...]) -> str:
+def _with_batch_label(node: Node, mapped: tuple[bool, ...]) -> str:
     """Give the batched operands of a sum of products and its result one more label."""
     terms, result = node.op.labels(**node.named)
     new = next((label for label in LETTERS if all(label not in term for term in terms)), None)
@@ -114,7 +114,7 @@ def _labelled(node: Node, mapped: tuple[bool, ...]) -> str:
     return f"{','.join([new + t if m else t for t, m in zip(terms, mapped, strict=True)])}->{new}{result}"
 
 
-def _beside(trace: Trace, node: Node, xs: tuple[Node, ...], size: Dim) -> Node:
+def _columns_together(trace: Trace, node: Node, xs: tuple[Node, ...], size: Dim) -> Node:
     """Put the right-hand sides of all examples beside each other, where they have the matrix in common."""
     others: list[Any] = [Tracer(x, trace) for x in xs]
     wide = np.moveaxis(others.pop(), 0, -2)

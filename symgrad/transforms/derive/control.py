@@ -183,7 +183,7 @@ def _as_loop(
     if op is scan:
         return None, nodes, named
     if op is while_:  # as many steps as there were: their number is a result of the loop itself
-        graph = _traced().graph
+        graph = _as_tracers().graph
         count = make(graph, result, make(graph, while_, *nodes, **named), number=0)
         named = {"length": named.pop("most"), **named, "carried": len(nodes) - named["fixed"], "reverse": False}
     else:
@@ -213,7 +213,7 @@ def _results(named: dict[str, Any]) -> int:
     return len(named["body"].outputs)
 
 
-def _traced() -> Trace:
+def _as_tracers() -> Trace:
     trace = current()
     assert trace is not None  # noqa: S101 - rules are called while a derivative is traced
     return trace
@@ -229,7 +229,7 @@ def _pull_loop(
     It also carries the sums of those of what is the same in all steps. Where there is no place for a row of each step,
     a step back computes all steps before it again, from the first on. With a `test` there was a `while_`.
     """
-    trace = _traced()
+    trace = _as_tracers()
     graph = trace.graph
     if runs:
         assert count is not None  # noqa: S101 - `counted` and `while_` have runs
@@ -270,7 +270,7 @@ def _pull_loop(
         there = closed(kept, (*outputs, *stacked), body.name)
         how: dict[str, Any] = {"body": there, "fixed": sum([x in inputs[:fixed] for x in kept]), "carried": len(state)}
         if not again:
-            forward = _loop(graph, count, [outer[x] for x in kept], **how, length=length, reverse=reverse)
+            forward = _repeat(graph, count, [outer[x] for x in kept], **how, length=length, reverse=reverse)
             tapes = [make(graph, result, forward, number=len(state) + k) for k in range(len(stacked))]
         else:
             constants = [x for x in inputs[:fixed] if x in read or x in kept]
@@ -292,7 +292,7 @@ def _pull_loop(
         [*constants, *first.values(), *left, *named, *sums, *rows, *[plan.bars[k] for k in plan.given]], outputs,
         f"{body.name}_back",
     )
-    backward = _loop(
+    backward = _repeat(
         graph, count, [
             *[outer[x] for x in (*constants, *first)], *[count] * len(left),  # type: ignore[list-item]  # it is known
             *[zeros(trace, body.outputs[k]) if gs[k] is None else gs[k].node for k in plan.state],
@@ -307,7 +307,7 @@ def _pull_loop(
     return found
 
 
-def _loop(graph: Graph, count: Node | None, given: Sequence[Node], runs: tuple[int, ...] = (), **named: Any) -> Node:
+def _repeat(graph: Graph, count: Node | None, given: Sequence[Node], runs: tuple[int, ...] = (), **named: Any) -> Node:
     """Make a loop of a known number of steps, or of as many as a value says."""
     return make(graph, scan, *given, **named) if count is None else make(
         graph, counted, count, *given, **named, runs=runs,
@@ -358,7 +358,7 @@ def _in_runs(
     several = Program((steps, *inputs), tuple([make(within, result, one, number=k) for k in range(carried)]), body.name)
     own = Graph()
     total, *inputs = [input_like(own, f"x{k}", x) for k, x in enumerate((count, *body.inputs))]
-    number, width = input_like(own, "run", count), _width(own, runs[0], total)
+    number, width = input_like(own, "run", count), _steps_of_run(own, runs[0], total)
     rest = written(own, np.subtract, total, written(own, np.multiply, number, width))
     called = make(own, call, written(own, np.minimum, rest, width), *inputs, body=several)
     outputs = [
@@ -366,13 +366,13 @@ def _in_runs(
         *[make(own, result, called, number=k) for k in range(carried)],
     ]
     segments = Program((total, *inputs[:fixed], number, *inputs[fixed:]), tuple(outputs), f"{body.name}_run")
-    many = written(graph, lambda n, width: (n + (width - 1)) // width, count, _width(graph, runs[0], count))
+    many = written(graph, lambda n, width: (n + (width - 1)) // width, count, _steps_of_run(graph, runs[0], count))
     zero = literal(graph, 0, np.int64)
     most = None if length is None else -(-length // run)
     return many, [count, *nodes[:fixed], zero, *nodes[fixed:]], segments, most
 
 
-def _width(graph: Graph, run: int, count: Node) -> Node:
+def _steps_of_run(graph: Graph, run: int, count: Node) -> Node:
     """Return how many steps a run has."""
     if run > 0:
         return literal(graph, run, np.int64)
@@ -388,7 +388,7 @@ def _batch_scan(trace: Trace, node: Node, xs: Sequence[Node], mapped: Sequence[b
     """Make the results of a scan for all examples, each with whether it has their axis, which is in front."""
     body, _, fixed, carried, _ = node.params
     program, many, has = _carrying(body, mapped, fixed, carried, size)
-    given = _given(trace.graph, xs, mapped, many, fixed + carried, size)
+    given = _batched_operands(trace.graph, xs, mapped, many, fixed + carried, size)
     made = make(trace.graph, scan, *given, **{**node.named, "body": program})
     return _unswapped(trace.graph, made, many[fixed : fixed + carried], has[carried:])
 
@@ -399,14 +399,14 @@ def _batch_counted(trace: Trace, node: Node, xs: Sequence[Node], mapped: Sequenc
     fixed, carried = named["fixed"], named["carried"]
     apart, last = mapped[0], 1 + fixed + carried
     program, many, has = _carrying(named["body"], mapped[1:], fixed, carried, size, apart=apart)
-    given = [xs[0], *_given(graph, xs[1:], mapped[1:], many, fixed + carried, size)]
+    given = [xs[0], *_batched_operands(graph, xs[1:], mapped[1:], many, fixed + carried, size)]
     if not apart:
         made = make(graph, counted, *given, **{**named, "body": program})
         return _unswapped(graph, made, many[fixed : fixed + carried], has[carried:])
     inner = nested(Graph(), program)
     own: Any = inner.scope
     counts, step = input_like(own, "counts", xs[0]), input_like(own, "step", literal(graph, 0, np.int64))
-    held = _held(own, written(own, np.less, step, counts), inner, fixed, carried, size)
+    held = _held_where_done(own, written(own, np.less, step, counts), inner, fixed, carried, size)
     one = literal(own, 1 if not named["reverse"] else -1, np.int64)
     body = closed(
         [counts, *inner.inputs[:fixed], step, *inner.inputs[fixed:]],
@@ -441,7 +441,7 @@ def _carrying(
             many[k] = True
 
 
-def _given(
+def _batched_operands(
     graph: Graph, xs: Sequence[Node], mapped: Sequence[bool], many: Sequence[bool], rows: int, size: Dim,
 ) -> list[Node]:
     """Return what a batched loop is given: what is carried for all examples, and rows before these."""
@@ -452,7 +452,7 @@ def _given(
     return [_swapped(graph, x) if k >= rows and many[k] else x for k, x in enumerate(given)]
 
 
-def _held(graph: Graph, on: Node, inner: Program, fixed: int, carried: int, size: Dim) -> list[Node]:
+def _held_where_done(graph: Graph, on: Node, inner: Program, fixed: int, carried: int, size: Dim) -> list[Node]:
     """Let examples that are done keep what they carry."""
     wide = [make(graph, reshape, on, shape=(size, *[1] * (len(y.shape) - 1))) for y in inner.outputs[:carried]]
     outputs = zip(wide, inner.outputs, inner.inputs[fixed : fixed + carried], strict=False)
@@ -485,7 +485,7 @@ def _tangents(
         What computes its results and tangents of some, given its inputs and tangents of those that move; and which
         results have tangents.
     """
-    trace = _traced()
+    trace = _as_tracers()
     graph = trace.graph
     with graph.apart():
         inner = nested(graph, body)
@@ -506,7 +506,7 @@ def _push_loop(
     test: Program | None = None,
 ) -> list[Any]:
     """Push tangents through a loop: it carries those of what it carries."""
-    trace = _traced()
+    trace = _as_tracers()
     last, results = fixed + carried, len(body.outputs)
     moving = [dot is not None for dot in dots]
     while True:  # until what is carried moves where what it is made of does
@@ -531,7 +531,7 @@ def _push_loop(
     stepped = closed(inputs, [program.outputs[k] for k in places], program.name)
     both, staying = beside(nodes, given, fixed, last, len(nodes)), fixed + sum(moving[:fixed])
     if test is None:
-        made = _loop(
+        made = _repeat(
             trace.graph, count, both, runs, body=stepped, length=length, reverse=reverse, fixed=staying,
             carried=carried + sum(moving[fixed:last]),
         )
@@ -558,7 +558,7 @@ def _pull_held(
     op: Control, gs: Sequence[Any], active: Sequence[bool], *xs: Tracer, guarded: bool, **held: Program,
 ) -> list[Any]:
     """Pull cotangents through the program that was run, which is computed again: of `cond` and `call`."""
-    trace, bodies = _traced(), [*held.values()]
+    trace, bodies = _as_tracers(), [*held.values()]
     first = len(xs) - len(bodies[0].inputs)
     derived, given, arrived = _backwards(trace, bodies, gs, xs[first:], active[first:], guarded)
     if not arrived:
@@ -659,7 +659,7 @@ def _all_have(program: Program, has: Sequence[bool], wanted: Sequence[bool], siz
 
 def _push_held(node: Node, dots: Sequence[Any], pushforward: Any) -> list[Any]:
     """Push tangents through programs, of which one is run, once: of `cond` and `call`."""
-    trace = _traced()
+    trace = _as_tracers()
     held, first = bodies(node), len(node.inputs) - len(bodies(node)[0].inputs)
     moving = [dot is not None for dot in dots[first:]]
     wanted = [False] * len(held[0].outputs)
@@ -698,7 +698,7 @@ def _batch_while(trace: Trace, node: Node, xs: Sequence[Node], mapped: Sequence[
     if apart:
         program, many, has = _carrying(named["body"], mapped, fixed, carried, size, apart=True)
         asked, _ = batch(test, many, size)
-    given = _given(graph, xs, mapped, many, len(xs), size)
+    given = _batched_operands(graph, xs, mapped, many, len(xs), size)
     if apart:  # each example has a number of steps of its own, which is carried, too
         inner = nested(Graph(), program)
         own: Any = inner.scope
@@ -707,7 +707,7 @@ def _batch_while(trace: Trace, node: Node, xs: Sequence[Node], mapped: Sequence[
         (on,) = replaced(own, asked, inner.inputs)
         next_ = written(own, np.add, steps, written(own, lambda b: b.astype(np.int64), on))
         inputs = (*inner.inputs[:fixed], steps, *inner.inputs[fixed:])
-        held = _held(own, on, inner, fixed, carried, size)
+        held = _held_where_done(own, on, inner, fixed, carried, size)
         program = closed(inputs, [next_, *held, *inner.outputs[carried:]], program.name)
         asked = closed(inputs, [written(own, np.any, on)], test.name)
         given.insert(fixed, zero)

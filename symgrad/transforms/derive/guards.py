@@ -126,7 +126,7 @@ def both(guard: Guard, more: Guard) -> Guard:
 def either(trace: Trace, guards: Sequence[Guard], *, many: bool = False) -> Guard:
     """Return the guard of a sum of cotangents: what they share, and that one of them holds, however `many` they are."""
     shared = tuple([g for g in guards[0] if all(g in guard for guard in guards[1:])])
-    rest = _merged(trace.graph, [frozenset(guard) - frozenset(shared) for guard in guards])
+    rest = _simpler_disjunction(trace.graph, [frozenset(guard) - frozenset(shared) for guard in guards])
     if frozenset() in rest or (len(rest) > GUARDS_JOINED and not many):
         return shared
     parts = joined([conjunction(trace, tuple(sorted(part, key=lambda node: node.number))) for part in rest])
@@ -136,7 +136,7 @@ def either(trace: Trace, guards: Sequence[Guard], *, many: bool = False) -> Guar
     return shared if always(parts[0].node) else (*shared, parts[0].node)
 
 
-def _merged(graph: Graph, parts: list[frozenset[Node]]) -> list[frozenset[Node]]:
+def _simpler_disjunction(graph: Graph, parts: list[frozenset[Node]]) -> list[frozenset[Node]]:
     """Simplify a disjunction: of a and a & b the first, of a & b and a & ~b the part a."""
 
     def is_simpler(left: frozenset[Node], right: frozenset[Node]) -> bool:  # what two parts do not share
@@ -235,18 +235,18 @@ def always(condition: Node) -> bool:
     if condition.op is place and len(condition.inputs) == 1 and always(condition.inputs[0]):
         (region,) = condition.param("indices")
         return all(e in {(0, d, 1), (d - 1, d, -1)} for e, d in zip(region, condition.shape, strict=True))
-    value = _evaluated(condition)
+    value = _known_condition(condition)
     return value is not None and bool(np.all(value))
 
 
-def _evaluated(node: Node, depth: int = CONDITIONS_DEEP) -> Any:
+def _known_condition(node: Node, depth: int = CONDITIONS_DEEP) -> Any:
     """Compute what a few ops make of constants; None for anything else."""
     op = node.op
     if node.is_constant:
         return array(node)
     if not node.inputs or not depth or not is_static(node.shape) or not (op.nondiff or moves(op)):
         return None
-    read = [_evaluated(i, depth - 1) for i in node.inputs]
+    read = [_known_condition(i, depth - 1) for i in node.inputs]
     return None if any(r is None for r in read) else op.evaluate(*read, **node.named)
 
 

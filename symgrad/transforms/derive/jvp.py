@@ -99,7 +99,7 @@ def _moved(*_: Node, primal: Node, wrt: tuple[int, ...], of: tuple[int, ...]) ->
     return [(primal.inputs[k].shape, primal.inputs[k].dtype) for k in wrt]
 
 
-def _push(
+def _push_transposed(
     tangents: Sequence[Any], _: Sequence[bool], *gs: Tracer, guarded: bool, primal: Node, wrt: tuple[int, ...],
     of: tuple[int, ...],
 ) -> list[Any]:
@@ -111,7 +111,7 @@ def _push(
 
 
 _TRANSPOSED = Control(
-    "transposed", ("primal", "wrt", "of"), infer=lambda *_, **__: ((), SEVERAL), results=_moved, vjp=_push,
+    "transposed", ("primal", "wrt", "of"), infer=lambda *_, **__: ((), SEVERAL), results=_moved, vjp=_push_transposed,
     zeros=lambda zero, *, wrt, **_: [all(zero)] * len(wrt), needs=lambda _, *, of, **__: (True,) * len(of),
 )
 """Stands for a pullback that nobody computes."""
@@ -153,7 +153,7 @@ def check_rules(trace: Trace, program: Program, wrt: Sequence[Node], *, within: 
             continue
         if isinstance(node.op, Result):
             continue
-        g, outputs = _applied(trace, node, active)
+        g, outputs = _apply_rule(trace, node, active)
         seeds = {o: Tracer(fresh(trace, "t", o), trace) for o in outputs}
         cut = Program((*node.inputs, g), tuple(outputs), scope=trace.graph, start=g.number)
         if not linear(sweep(trace, cut, seeds, [g]), [g], outputs):
@@ -165,7 +165,7 @@ def check_rules(trace: Trace, program: Program, wrt: Sequence[Node], *, within: 
         raise VerifyError(f"{program.name}: its transposed program is not linear, though the rule of each op is")
 
 
-def _applied(trace: Trace, node: Node, active: set[Node]) -> tuple[Node, list[Node]]:
+def _apply_rule(trace: Trace, node: Node, active: set[Node]) -> tuple[Node, list[Node]]:
     """Apply one rule to a fresh cotangent."""
     g = fresh(trace, "g", node)
     trace.graph.line = node.line
@@ -200,7 +200,7 @@ def _check_path(trace: Trace, node: Node, active: set[Node]) -> None:
         NoGradient: it has none somewhere.
     """
     try:
-        g, outputs = _applied(trace, node, active)
+        g, outputs = _apply_rule(trace, node, active)
     except NoGradient:
         return  # the sweep says where
     op = broken(trace, outputs, [g])

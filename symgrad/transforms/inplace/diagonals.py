@@ -38,10 +38,10 @@ def diagonals(program: Program) -> Program:
         return program
     if not any(_is_at_places(node, node.inputs) or _is_laid_flat(node, node.inputs) for node in program.nodes()):
         return program
-    return rebuild(program, _rewritten)
+    return rebuild(program, _read_at_places)
 
 
-def _rewritten(graph: Graph, node: Node, inputs: tuple[Node, ...]) -> Node:
+def _read_at_places(graph: Graph, node: Node, inputs: tuple[Node, ...]) -> Node:
     if _is_at_places(node, inputs):
         if node.op.put:
             return written(graph, np.diagonal, inputs[0])

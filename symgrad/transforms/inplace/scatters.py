@@ -187,7 +187,7 @@ class _Runs:
                 for values, axis in [(values, start), *[(column, 0) for column in indices]]
             ]
             if first.once:
-                whole = _last(whole, places, [x.shape[axis] for axis in first.axes], part[0], start)
+                whole = _all_but_last(whole, places, [x.shape[axis] for axis in first.axes], part[0], start)
             params: dict[str, Any] = {"axes": first.axes}
             if first.op is scatter_set:
                 params["unique"] = len(run) == 1 and node.op is scatter_set and node.param("unique")
@@ -206,7 +206,7 @@ class _Runs:
         return (reshape if same else broadcast_to)(value, shape=shape)
 
 
-def _last(values: Any, places: list[Any], extents: list[Any], each: int, start: int) -> Any:
+def _all_but_last(values: Any, places: list[Any], extents: list[Any], each: int, start: int) -> Any:
     """Add -0.0, which changes nothing, for all but the last value of a place among `each` places that follow."""
     again: Any = None
     for place, extent in zip(places, extents, strict=True):
