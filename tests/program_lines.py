@@ -70,6 +70,7 @@ BINARY = (
     "scipy.special.xlogy({0}, 1.0 + {1} ** 2)",
     "np.subtract({0}, 0.5 * {1})",
     "np.divide({0}, 2.0 + np.cos({1}))",
+    "np.nextafter({0}, {1})",
 )
 
 

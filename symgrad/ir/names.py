@@ -28,7 +28,7 @@ WINDOWS = frozenset(
 
 CALLED = re.compile(
     "(a?(sin|cos|tan)h?|atan2|exp(2|m1)?|log(10|1p|2)?|pow|sqrt|cbrt|hypot|fabs|erfc?|ceil|floor|trunc|rint|copysign|"
-    "fmod|fma|tgamma)f?|is(finite|inf|nan)|signbit"
+    "fmod|fma|nextafter|tgamma)f?|is(finite|inf|nan)|signbit"
 )
 """What generated code calls: an argument of such a name would hide the function. Others of math.h may be hidden."""
 

@@ -286,8 +286,8 @@ def by_name(f, values):
 UNWRITTEN = {
     "add_at", "adjoint", "argmax", "argmin", "argsort", "betainc", "betaincc", "cholesky", "cofactors", "copysign",
     "dawsn", "det", "each", "erfcx", "fmod", "gammainc", "gammaincc", "gather", "i0e", "i1e", "left_shift", "logabsdet",
-    "lu", "lu_solve", "ndtri", "pivot_order", "right_shift", "rint", "scatter_add", "scatter_set", "searchsorted",
-    "sort_key", "stdtr",
+    "lu", "lu_solve", "ndtri", "nextafter", "pivot_order", "right_shift", "rint", "scatter_add", "scatter_set",
+    "searchsorted", "sort_key", "stdtr",
 }
 
 

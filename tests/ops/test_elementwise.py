@@ -40,7 +40,7 @@ EXACT = {
     "add", "subtract", "multiply", "divide", "floor_divide", "remainder", "fmod", "negative", "positive",
     "reciprocal", "square", "sqrt", "absolute", "fabs", "sign", "copysign", "heaviside", "direction", "inversion",
     "maximum", "minimum", "fmax", "fmin", "clip", "power_int", "one_minus_square", "arctan_slope", "logit_slope",
-    "floor", "ceil", "trunc", "rint", "where", "astype",
+    "floor", "ceil", "trunc", "rint", "where", "astype", "nextafter",
 }
 ANY_ZERO = {"maximum", "minimum", "fmax", "fmin", "clip", "polygamma"}  # the sign of a zero is NumPy's whim
 

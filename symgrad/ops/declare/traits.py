@@ -20,8 +20,8 @@ POSITIVE = (0.0, 0.3, 1.0, 2.5, 37.0, np.inf, 1e-8, 0.5, 1.7, 3.0, 5.5, 1000.0)
 FIRST_OF_MANY = 6
 """What an op is tried at, and the opposite; of more than two arguments at the first few, for tuples are many."""
 
-STEPS = np.array([0.25, 1.75, -2.5, 5.125, -0.875, 7.5]), np.array([2.875, -0.75, 4.5, 1.25, -6.125, -1.5])
-"""Numbers whose sums are exact."""
+STEPS = np.array([0.25, 1.75, -2.5, 5.125, 3.5, -0.875, 7.5]), np.array([2.875, -0.75, 4.5, 1.25, -3.5, -6.125, -1.5])
+"""Numbers whose sums are exact, and 0 among these: what is a rounding away from a linear function is not near 0."""
 
 
 class Traits(NamedTuple):

@@ -113,6 +113,11 @@ copysign = elementwise(
     vjp=lambda g, _y, a, b: (np.where(np.signbit(a) == np.signbit(b), g, -g), None),
     c="copysign", sample=normal(), edges=PAIRS)
 
+# Its derivative is that of its first argument, which it differs from by a rounding.
+nextafter = elementwise(
+    numpy=np.nextafter, vjp=lambda g, _y, _a, _b: (g, None), c="nextafter", sample=distinct(),
+    edges=(*PAIRS, (5e-324, 0.0), (-5e-324, 1.0), (1.7976931348623157e308, inf), (1.0, 0.0), (2.0, 2.0)))
+
 heaviside = elementwise(
     numpy=np.heaviside, vjp=lambda g, _y, x, _h: (None, np.where(x == 0, g, 0)),
     c="{0} > 0.0{f} ? 1.0{f} : {0} < 0.0{f} ? 0.0{f} : {0} == 0.0{f} ? {1} : {0}", sample=normal(), edges=PAIRS)
