@@ -24,10 +24,21 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from symgrad.ir.node import Node
+    from symgrad.ir.notation import Value
     from symgrad.ir.shapes import Dim, Shape
 
 X, OUT, STATUS = 0, -1, -2
 SINGULAR = "Singular matrix"
+
+
+def require_matrix(shape: Shape, name: str) -> None:
+    """Check that there are two axes.
+
+    Raises:
+        NotSquare: there are fewer.
+    """
+    if len(shape) < 2:
+        raise NotSquare(f"{name}: {len(shape)}-dimensional array given. Array must be at least two-dimensional")
 
 
 def require_square(shape: Shape, name: str) -> None:
@@ -36,22 +47,28 @@ def require_square(shape: Shape, name: str) -> None:
     Raises:
         NotSquare: they are not.
     """
-    if len(shape) < 2:
-        raise NotSquare(f"{name}: {len(shape)}-dimensional array given. Array must be at least two-dimensional")
+    require_matrix(shape, name)
     if shape[-1] != shape[-2]:
         raise NotSquare(f"{name}: Last 2 dimensions of the array must be square, not {shapes.show(shape)}")
 
 
 def shape_rule(name: str, signature: str) -> Callable[..., tuple[Shape, Any]]:
-    """Return the shape rule of an op of matrices and stacks of them, in NumPy's notation: ``(n,n),(n,k)->(n,k)``."""
+    """Return the shape rule of an op of matrices and stacks of them, in NumPy's notation: ``(n,n),(n,k)->(n,k)``.
+
+    The first operand is ``(n,n)``, or ``(m,n)``; `least` is the smaller of the two.
+    """
     words = [term.split(",") if term else [] for term in re.findall(r"\(([^)]*)\)", signature)]
 
-    def infer(*x: Node, **_: Any) -> tuple[Shape, Any]:
-        require_square(x[0].shape, name)
+    def infer(*x: Node, **params: Any) -> tuple[Shape, Any]:
+        (require_square if words[0] == ["n", "n"] else require_matrix)(x[0].shape, name)
         if x[0].dtype.kind != "f":
             raise DtypeError(f"{name}: matrices of floating-point numbers are needed, not of {x[0].dtype}")
-        batch, n = x[0].shape[:-2], x[0].shape[-1]
-        known = {"n": n, "n+1": simplified(n + 1), "3": 3}
+        batch, (m, n) = x[0].shape[:-2], x[0].shape[-2:]
+        known = {
+            "m": m, "n": n, "n+1": simplified(n + 1), "3": 3, "least": least(m, n), "m+n": simplified(m + n),
+            "m+n+1": simplified(m + n + 1), "columns": m if params.get("complete") else n,
+            "one": n if params.get("trans") else m, "other": m if params.get("trans") else n,
+        }
         for one, axes in zip(x, words, strict=False):
             if len(one.shape) != len(batch) + len(axes) or one.shape != (*batch, *[
                 known.setdefault(word, dim) for word, dim in zip(axes, one.shape[len(batch) :], strict=True)
@@ -60,6 +77,15 @@ def shape_rule(name: str, signature: str) -> Callable[..., tuple[Shape, Any]]:
         return (*batch, *[known[word] for word in words[-1]]), x[-1].dtype
 
     return infer
+
+
+def least(m: Dim, n: Dim) -> Dim:
+    """Return the smaller one of two extents."""
+    if type(m) is type(n) is int:
+        return min(m, n)
+    import sympy
+
+    return simplified(sympy.Min(m, n))
 
 
 def transposed(x: Any) -> Any:
@@ -100,7 +126,12 @@ def failing_where(node: Node, array: int, shape: Shape, compare: str, what: str)
     kind = node.dtype
     axes = axes_of(shape[:-1])
     element = Access(array, (*axes, axes[-1]))
-    bad = apply(compare, kind, element, Number(0, kind), dtype=BOOL)
+    return failing(node, apply(compare, kind, element, Number(0, kind), dtype=BOOL), axes, what)
+
+
+def failing(node: Node, bad: Value, axes: tuple[Axis, ...], what: str) -> tuple[Statement, ...]:
+    """Count where a condition holds, and fail if it does anywhere."""
+    kind = node.dtype
     count = apply("where", kind, bad, Number(1, kind), Number(0, kind))
     status = Access(STATUS, ())
     return (

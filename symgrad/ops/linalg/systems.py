@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
-from symgrad.errors import ArgumentValueError, DtypeError, ShapeError
+from symgrad.errors import ArgumentValueError, DtypeError, LinAlgError, ShapeError, UnsupportedError
 from symgrad.ir import shapes
+from symgrad.ir.shapes import simplified
 from symgrad.ops.arrays.joining import lift
-from symgrad.ops.declare.forms import OPS, answers, shape_of
-from symgrad.ops.linalg import determinants
+from symgrad.ops.declare.forms import OPS, UNSET, answers, shape_of
+from symgrad.ops.linalg import decompositions, determinants
 from symgrad.ops.linalg import solve as linalg
 from symgrad.ops.linalg.cholesky import cholesky as lower_factor
-from symgrad.ops.linalg.solve import require_square, transposed
+from symgrad.ops.linalg.solve import least, require_matrix, require_square, transposed
 from symgrad.ops.numpy.diagonals import ones_diagonal
 
-SLOGDET: Any = type(np.linalg.slogdet(np.eye(1)))
+SLOGDET, EIGH, SVD, QR = [
+    type(function(np.eye(1))) for function in (np.linalg.slogdet, np.linalg.eigh, np.linalg.svd, np.linalg.qr)
+]
 
 
 def floats(*arrays: Any) -> tuple[Any, ...]:
@@ -41,6 +44,17 @@ def squared(name: str, x: Any) -> Any:
     """
     (x,) = floats(x)
     require_square(shape_of(x), name)
+    return x
+
+
+def matrix(name: str, x: Any) -> Any:
+    """Return an array of matrices, of a floating dtype.
+
+    Raises:
+        NotSquare: it has fewer axes.
+    """
+    (x,) = floats(x)
+    require_matrix(shape_of(x), name)
     return x
 
 
@@ -133,3 +147,182 @@ def cho_solve(c_and_lower: Any, b: Any) -> Any:
     half = linalg.solve_triangular(low, b, lower=True, unit=False, checked=False)
     x = linalg.solve_triangular(transposed(low), half, lower=False, unit=False, checked=False)
     return x[..., 0] if vector else x
+
+
+# -- decompositions
+
+
+class Unread:
+    """What has a shape that depends on numbers: it may be left alone, and anything else is refused."""
+
+    def __init__(self, what: str, instead: str) -> None:
+        """Say what it is, and what to write instead."""
+        self._said = what, instead
+
+    def _refuse(self, *_: Any) -> NoReturn:
+        raise UnsupportedError(self._said[0], instead=self._said[1])
+
+    __array__ = __array_ufunc__ = __array_function__ = __getattr__ = __getitem__ = __len__ = __iter__ = _refuse
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __pow__ = __neg__ = __float__ = _refuse
+
+
+def hermitian(name: str, a: Any, uplo: str) -> Any:
+    """Return a symmetric matrix, with the triangle below that is read."""
+    a = squared(name, a)
+    if uplo not in {"L", "l", "U", "u"}:
+        raise ArgumentValueError("UPLO argument must be 'L' or 'U'")
+    return transposed(a) if uplo in {"U", "u"} else a
+
+
+@answers(np.linalg.eigh)
+def eigh(a: Any, UPLO: str = "L") -> Any:
+    """As `numpy.linalg.eigh`, with signs as `symgrad.ops.linalg.decompositions` says."""
+    a = hermitian("eigh", a, UPLO)
+    known = decompositions.eigh(a)
+    return EIGH(decompositions.eigenvalues(a, known), decompositions.eigenvectors(a, known))
+
+
+@answers(np.linalg.eigvalsh)
+def eigvalsh(a: Any, UPLO: str = "L") -> Any:
+    return eigh(a, UPLO)[0]
+
+
+@answers(np.linalg.svd)
+def svd(a: Any, full_matrices: bool = True, compute_uv: bool = True, hermitian: bool = False) -> Any:
+    """As `numpy.linalg.svd`, with signs as `symgrad.ops.linalg.decompositions` says."""
+    a = matrix("svd", a)
+    if hermitian:
+        require_square(shape_of(a), "svd")
+        a = np.tril(a) + transposed(np.tril(a, -1))
+    known = decompositions.svd(a)
+    s = decompositions.singular_values(a, known)
+    if not compute_uv:
+        return s
+    u, v = decompositions.left_and_right(a, known)
+    u = transposed(u)
+    if full_matrices:
+        u, v = _filled(u), transposed(_filled(transposed(v)))
+    return SVD(u, s, v)
+
+
+def _filled(u: Any) -> Any:
+    """Add to orthonormal columns what makes them a basis."""
+    *_, m, n = shape_of(u)
+    if m == n:
+        return u
+    whole = decompositions.orthonormal(u, complete=True)
+    return np.concatenate([u, decompositions.columns(whole, n, simplified(m - n))], -1)
+
+
+@answers(np.linalg.svdvals)
+def svdvals(x: Any, /) -> Any:
+    return svd(x, compute_uv=False)
+
+
+@answers(np.linalg.qr)
+def qr(a: Any, mode: str = "reduced") -> Any:
+    """As `numpy.linalg.qr`, in the modes ``reduced``, ``complete`` and ``r``."""
+    a = matrix("qr", a)
+    if mode in {"raw", "economic", "full", "f", "e"}:
+        raise UnsupportedError(f"np.linalg.qr(..., mode={mode!r})", instead='"reduced", "complete" or "r"')
+    if mode not in {"reduced", "complete", "r"}:
+        raise ArgumentValueError(f"Unrecognized mode '{mode}'")
+    m, n = shape_of(a)[-2:]
+    few = least(m, n)
+    q = decompositions.orthonormal(decompositions.columns(a, 0, few), complete=mode == "complete" and m != few)
+    r = np.triu(np.matmul(transposed(q), a))
+    return r if mode == "r" else QR(q, r)
+
+
+def longest(a: Any) -> Any:
+    """Return the larger one of a matrix's extents."""
+    m, n = lift(a).shape[-2:]
+    return max(m, n) if type(m) is type(n) is int else np.maximum(m, n)
+
+
+def _largest(s: Any) -> Any:
+    return np.max(s, -1, keepdims=True, initial=0)
+
+
+def solved_by_pinv(a: Any, b: Any, least: Any) -> tuple[Any, Any, Any]:
+    """Solve least squares; return the rank and the singular values, too, of which those above `least` times the first count."""
+    known = decompositions.svd(a)
+    s = decompositions.singular_values(a, known)
+    counts = OPS["stop_gradient"](s) > np.asarray(least)[..., None] * _largest(s)
+    inverse = np.where(counts, 1 / np.where(counts, s, 1), 0).astype(s.dtype)
+    x = decompositions.pinv_solve(a, known, OPS["stop_gradient"](inverse), b, trans=False)
+    return x, np.sum(counts, -1), s
+
+
+def unit_of(a: Any) -> Any:
+    """Return unit matrices of as many rows as matrices have."""
+    return ones_diagonal(a, shape_of(a)[-2], shape_of(a)[:-2], a.dtype)
+
+
+@answers(np.linalg.pinv)
+def pinv(a: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = UNSET) -> Any:
+    a = matrix("pinv", a)
+    if hermitian:
+        require_square(shape_of(a), "pinv")
+        a = np.tril(a) + transposed(np.tril(a, -1))
+    if rcond is None:
+        rcond = 1e-15 if rtol is UNSET else rtol
+        rcond = longest(a) * np.finfo(a.dtype).eps if rcond is None else rcond
+    elif rtol is not UNSET:
+        raise ArgumentValueError("`rtol` and `rcond` can't be both set.")
+    return solved_by_pinv(a, unit_of(a), rcond)[0]
+
+
+def least_squares(name: str, a: Any, b: Any, rcond: Any) -> tuple[Any, Any, Any, Any]:
+    """Solve least squares of one matrix: as `numpy.linalg.lstsq`."""
+    a, b = floats(matrix(name, a), b)
+    m, n = shape_of(a)[-2:]
+    if a.ndim != 2 or b.ndim not in {1, 2} or shape_of(b)[0] != m:
+        shown = " and ".join([shapes.show(shape_of(x)) for x in (a, b)])
+        raise LinAlgError(f"{name}: {shown} are no matrix and right-hand sides of as many rows")
+    vector = b.ndim == 1
+    x, rank, s = solved_by_pinv(a, b[:, None] if vector else b, rcond)
+    x = x[:, 0] if vector else x
+    rest: Any = Unread(
+        f"the residuals of {name}, of which there are none where the rank is not full", "np.sum((b - a @ x) ** 2, axis=0)")
+    if type(m) is type(n) is int and m <= n:
+        rest = np.zeros_like(b, shape=(0,))
+    return x, rest, rank.astype(np.int32), s
+
+
+@answers(np.linalg.lstsq)
+def lstsq(a: Any, b: Any, rcond: Any = None) -> Any:
+    """As `numpy.linalg.lstsq`, but for residuals of a matrix that is higher than wide."""
+    a = matrix("lstsq", a)
+    eps = np.finfo(a.dtype).eps
+    return least_squares("lstsq", a, b, longest(a) * eps if rcond is None else eps if rcond == -1 else rcond)
+
+
+@answers(np.linalg.matrix_rank)
+def matrix_rank(A: Any, tol: Any = None, hermitian: bool = False, *, rtol: Any = None) -> Any:
+    a = lift(A)
+    if a.ndim < 2:
+        return np.any(a != 0).astype(np.int64)
+    s = svd(a, compute_uv=False, hermitian=hermitian)
+    if tol is None:
+        rtol = longest(a) * np.finfo(s.dtype).eps if rtol is None else np.asarray(rtol)[..., None]
+        tol = rtol * _largest(s)
+    else:
+        tol = np.asarray(tol)[..., None]
+    return np.count_nonzero(s > tol, axis=-1)
+
+
+@answers(np.linalg.cond)
+def cond(x: Any, p: Any = None) -> Any:
+    """As `numpy.linalg.cond`: infinite for a singular matrix, whatever the norm."""
+    x = matrix("cond", x)
+    if 0 in shape_of(x):
+        raise LinAlgError("cond is not defined on empty arrays")
+    if p is None or p in {2, -2}:
+        s = svd(x, compute_uv=False)
+        found = s[..., -1] / s[..., 0] if p == -2 else s[..., 0] / s[..., -1]
+    else:
+        x = squared("cond", x)
+        inverse = linalg.lu_solve(x, linalg.lu(x), unit_of(x), trans=False, checked=False)
+        found = np.linalg.norm(x, p, (-2, -1)) * np.linalg.norm(inverse, p, (-2, -1))
+    return np.where(np.isnan(found) & ~np.any(np.isnan(x), (-2, -1)), np.asarray(np.inf, found.dtype), found)

@@ -14,7 +14,6 @@ from symgrad.ops.numpy.reductions import floating, keep_dims, require_some, root
 
 @answers(np.linalg.norm)
 def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
-    """As `numpy.linalg.norm`, but for the norms that need singular values."""
     x = floating(x)
     frobenius = (isinstance(ord, str) and ord in {"f", "fro"} and x.ndim == 2) or (ord == 2 and x.ndim == 1)
     if axis is None and (ord is None or frobenius):
@@ -88,9 +87,10 @@ def _norm_of_matrices(x: Any, order: Any, rows: int, columns: int) -> Any:
     if order is None or (isinstance(order, str) and order in {"f", "fro"}):
         return _euclidean(x, (rows, columns))
     if (isinstance(order, str) and order == "nuc") or order in {2, -2}:
-        raise UnsupportedError(
-            f"np.linalg.norm(x, ord={order!r}) of a matrix needs its singular values", instead='ord="fro", 1 or np.inf'
-        )
+        rest = [k for k in range(x.ndim) if k not in {rows, columns}]
+        values = np.linalg.svd(np.transpose(x, (*rest, rows, columns)), compute_uv=False)
+        last = (len(rest),)
+        return OPS["sum"](values, axes=last) if order == "nuc" else _infinity_norm(order, values, last)
     if isinstance(order, str) or order not in {1, -1, np.inf, -np.inf}:
         raise ArgumentValueError("Invalid norm order for matrices.")
     summed, over = (rows, columns) if order in {1, -1} else (columns, rows)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 
-from symgrad.errors import ShapeError, UnsupportedError
+from symgrad.errors import ArgumentValueError, ShapeError, UnsupportedError
 from symgrad.ops.arrays.joining import lift
 from symgrad.ops.declare.forms import Late, answers, shape_of
 from symgrad.ops.linalg import solve as factored
@@ -19,6 +19,7 @@ _ANSWERS: dict[str, Any] = {
     "cho_solve": lambda c_and_lower, b, *_, **__: systems.cho_solve((lift(c_and_lower[0]), c_and_lower[1]), b),
     "solve_triangular": lambda a, b, trans=0, lower=False, unit_diagonal=False, *_, **__: systems.solve_triangular(
         a, b, trans, lower, unit_diagonal),
+    "svdvals": lambda a, *_, **__: systems.svdvals(lift(a)),
     "solve_toeplitz": lambda c_or_cr, b, *_, **__: systems.solve(
         toeplitz(*c_or_cr) if isinstance(c_or_cr, tuple) else toeplitz(c_or_cr), b),
 }
@@ -53,20 +54,14 @@ def _diagonal(a: Any) -> Any:
     return a * np.eye(a.shape[-1], dtype=a.dtype)
 
 
-class Factors:
+class Factors(systems.Unread):
     """What scipy.linalg.lu_factor gives: for lu_solve and for nothing else, as only that knows how it is held."""
 
     def __init__(self, a: Any) -> None:
         """Factor a matrix."""
+        super().__init__("what scipy.linalg.lu_factor gives of a traced matrix is for scipy.linalg.lu_solve alone",
+                         "np.linalg.slogdet or np.linalg.det for a determinant")
         self._held = a, factored.lu(a)
-
-    def _refuse(self, *_: Any) -> NoReturn:
-        raise UnsupportedError(
-            "what scipy.linalg.lu_factor gives of a traced matrix is for scipy.linalg.lu_solve alone",
-            instead="np.linalg.slogdet or np.linalg.det for a determinant",
-        )
-
-    __array__ = __array_ufunc__ = __array_function__ = __getattr__ = __getitem__ = __len__ = __iter__ = _refuse
 
 
 @answers(Late("linalg.lu_factor"))
@@ -91,6 +86,82 @@ def lu_solve(
     a, b = systems.same_batches(a, b)
     x = factored.lu_solve(a, factors, b, trans=False, checked=True)
     return x[..., 0] if vector else x
+
+
+# -- decompositions
+
+
+@answers(Late("linalg.eigh"))
+def eigh(
+    a: Any, b: Any = None, *, lower: bool = True, eigvals_only: bool = False, overwrite_a: bool = False,
+    overwrite_b: bool = False, type: int = 1, check_finite: bool = True, subset_by_index: Any = None,
+    subset_by_value: Any = None, driver: Any = None,
+) -> Any:
+    """As `scipy.linalg.eigh`: of A v = w B v with B = L L', by L^-1 A L^-T."""
+    if subset_by_index is not None or subset_by_value is not None or type != 1:
+        raise UnsupportedError("scipy.linalg.eigh of some eigenvalues, or with type=", instead="all of them, sliced")
+    a = systems.hermitian("eigh", lift(a), "L" if lower else "U")
+    if b is None:
+        values, vectors = systems.eigh(a)
+    else:
+        a = np.tril(a) + np.swapaxes(np.tril(a, -1), -1, -2)
+        low = systems.lower_factor(systems.hermitian("eigh", lift(b), "L" if lower else "U"))
+        half = np.swapaxes(systems.solve_triangular(low, a, lower=True), -1, -2)
+        values, vectors = systems.eigh(systems.solve_triangular(low, half, lower=True))
+        vectors = systems.solve_triangular(low, vectors, "T", lower=True)
+    return values if eigvals_only else (values, vectors)
+
+
+@answers(Late("linalg.eigvalsh"))
+def eigvalsh(a: Any, b: Any = None, *, lower: bool = True, **settings: Any) -> Any:
+    return eigh(a, b, lower=lower, eigvals_only=True, **settings)
+
+
+@answers(Late("linalg.svd"))
+def svd(a: Any, full_matrices: bool = True, compute_uv: bool = True, *_: Any, **__: Any) -> Any:
+    found = systems.svd(lift(a), full_matrices, compute_uv)
+    return tuple(found) if compute_uv else found
+
+
+@answers(Late("linalg.qr"))
+def qr(
+    a: Any, overwrite_a: bool = False, lwork: Any = None, mode: str = "full", pivoting: bool = False,
+    check_finite: bool = True,
+) -> Any:
+    if pivoting or mode == "raw":
+        raise UnsupportedError("scipy.linalg.qr with pivoting=True or mode='raw'", instead="np.linalg.qr(a)")
+    if mode not in {"full", "r", "economic"}:
+        raise ArgumentValueError("Mode argument should be one of ['full', 'r', 'economic', 'raw']")
+    q, r = systems.qr(lift(a), "reduced" if mode == "economic" else "complete")
+    return (r,) if mode == "r" else (q, r)
+
+
+@answers(Late("linalg.pinv"))
+def pinv(a: Any, *, atol: Any = None, rtol: Any = None, return_rank: bool = False, check_finite: bool = True) -> Any:
+    a = systems.matrix("pinv", lift(a))
+    if atol is not None:
+        raise UnsupportedError("scipy.linalg.pinv(..., atol=...)", instead="rtol=")
+    rtol = systems.longest(a) * np.finfo(a.dtype).eps if rtol is None else rtol
+    x, rank, _ = systems.solved_by_pinv(a, systems.unit_of(a), rtol)
+    return (x, rank) if return_rank else x
+
+
+@answers(Late("linalg.lstsq"))
+def lstsq(a: Any, b: Any, cond: Any = None, *_: Any, **__: Any) -> Any:
+    a = systems.matrix("lstsq", lift(a))
+    return systems.least_squares("lstsq", a, lift(b), np.finfo(a.dtype).eps if cond is None else cond)
+
+
+@answers(Late("linalg.polar"))
+def polar(a: Any, side: str = "right") -> Any:
+    """As `scipy.linalg.polar`: the factors are as smooth as the matrix is of full rank, whatever its singular values."""
+    if side not in {"right", "left"}:
+        raise ArgumentValueError("`side` must be either 'right' or 'left'")
+    a = systems.matrix("polar", lift(a))
+    u, _, v = systems.svd(a, full_matrices=False)
+    turn = u @ v
+    part = np.swapaxes(turn, -1, -2) @ a if side == "right" else a @ np.swapaxes(turn, -1, -2)
+    return turn, 0.5 * (part + np.swapaxes(part, -1, -2))
 
 
 # -- matrices of a vector's elements, by places

@@ -1,0 +1,330 @@
+"""Eigenvalues of symmetric matrices, singular values, orthonormal columns, and what pseudo-inverses solve.
+
+As with `lu`, a decomposition is one operation that nothing is differentiated through: its rows are the vectors, each
+with its value behind it. What is meant by its parts are functions of the matrix that take it as known, with rules of
+the matrix; so a value and its derivatives of every order decompose once.
+
+The signs of vectors are free. In the interpreter and in C, of each vector the first element that is not much smaller
+than the largest is positive. Columns of Q have LAPACK's signs.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from symgrad.errors import LinAlgError
+from symgrad.ir import regions
+from symgrad.ir.notation import Access, Axis, Body, How, Routine, Statement, Temporary, axes_of
+from symgrad.ir.shapes import simplified
+from symgrad.ops.declare.domains import case
+from symgrad.ops.declare.forms import BOOL, OPS, apply, composite, shape_of, structured
+from symgrad.ops.linalg.solve import OUT, STATUS, X, failing, shape_rule, solve_triangular, transposed
+
+if TYPE_CHECKING:
+    from symgrad.ir.node import Node
+
+SCRATCH = -3
+
+NOT_CONVERGED = {"eigh": "Eigenvalues did not converge", "svd": "SVD did not converge"}
+
+LARGE = 0.77
+"""An element so large beside the largest one of a vector says its sign; rounding moves few vectors over this."""
+
+EQUAL = 100
+"""Values closer than so many roundings of the largest one are taken to be equal: no decomposition tells them apart."""
+
+
+def _signs(rows: Any) -> Any:
+    """Return 1 or -1 for each row, by which its first large element is positive."""
+    if not rows.shape[-1]:
+        return np.ones((*rows.shape[:-1], 1), rows.dtype)
+    size = np.abs(rows)
+    first = np.argmax(size >= LARGE * np.max(size, -1, keepdims=True), -1, keepdims=True)
+    return np.where(np.take_along_axis(rows, first, -1) < 0, -1, 1).astype(rows.dtype)
+
+
+def _made(node: Node, name: str, rows: Any, wide: Any, work: Any, flags: tuple[int, ...] = ()) -> tuple[Any, Temporary]:
+    """Call a routine for each matrix of a batch, with three rows of scratch below what it makes."""
+    batch = axes_of(node.shape[:-2])
+    read = tuple([Axis(word, dim) for word, dim in zip("pq", node.inputs[X].shape[-2:], strict=True)])
+    scratch = (simplified(rows + 3), wide)
+    written = tuple([Axis(word, dim) for word, dim in zip("rc", scratch, strict=True)])
+    call = Statement(
+        Access(SCRATCH, (*batch, *written)), How.CALL, Access(X, (*batch, *read)), batch, node.line,
+        routine=Routine(name, read, read, written, work, flags))
+    return call, Temporary((*node.shape[:-2], *scratch), node.dtype)
+
+
+def _decomposed(node: Node) -> Body:
+    """Decompose, and fail where the routine left a value that is NaN."""
+    m, n = node.inputs[X].shape[-2:]
+    call, scratch = _made(node, f"sg_{node.op.name}", *node.shape[-2:], 9 * m * n * node.shape[-2])
+    axes, own = axes_of(node.shape), axes_of(node.shape[:-1])
+    out = Statement(Access(OUT, axes), How.SET, Access(SCRATCH, axes), axes, node.line)
+    value = Access(OUT, (*own, simplified(node.shape[-1] - 1)))
+    check = failing(node, apply("isnan", node.dtype, value, dtype=BOOL), own, NOT_CONVERGED[node.op.name])
+    return Body((call, out, *check), (Temporary((), node.dtype), scratch))
+
+
+def _by_triangle(x: Any) -> Any:
+    """Put the cotangent of a symmetric matrix on the lower triangle, which alone is read."""
+    return np.tril(x) + np.tril(x, -1)
+
+
+def _inverse_gaps(gap: Any, values: Any) -> Any:
+    """Return the reciprocals of differences of values or of values; 0 where they are equal but for rounding."""
+    least = EQUAL * np.finfo(values.dtype).eps * np.max(np.abs(values), -1, keepdims=True, initial=0)
+    near = np.abs(gap) <= np.reshape(least, (*np.shape(least), *[1] * (gap.ndim - values.ndim)))
+    return np.where(near, 0 * gap, 1 / np.where(near, 1 + 0 * gap, gap))
+
+
+def columns(x: Any, start: Any, count: Any) -> Any:
+    """Return some of the last axis; where no count is given, one element without the axis."""
+    last = (start,) if count is None else (start, count, 1)
+    return OPS["slice"](x, index=(*regions.whole(shape_of(x)[:-1]), last))
+
+
+# -- eigh
+
+
+def _eigh_value(a: Any) -> Any:
+    try:
+        values, vectors = np.linalg.eigh(a)
+    except np.linalg.LinAlgError:
+        raise LinAlgError(NOT_CONVERGED["eigh"]) from None
+    if not (np.all(np.isfinite(values)) and np.all(np.isfinite(np.tril(a)))):
+        raise LinAlgError(NOT_CONVERGED["eigh"])
+    rows = transposed(vectors)
+    return np.concatenate([rows * _signs(rows), values[..., None]], -1)
+
+
+def _vectors_squared(a: Any) -> Any:
+    return np.linalg.eigh(a)[1] ** 2
+
+
+eigh = structured(
+    name="eigh", infer=shape_rule("eigh", "(n,n)->(n,n+1)"), evaluate=_eigh_value, body=_decomposed, stacked=True,
+    sample=(case(_vectors_squared, (3, 3)), case(_vectors_squared, (2, 4, 4)), case(np.linalg.eigvalsh, (9, 9))),
+    edges=(case(_vectors_squared, (0, 0)), case(_vectors_squared, (0, 2, 2)), case(_vectors_squared, (1, 1)),
+           case(lambda a: np.linalg.eigvalsh(a * 0 + np.eye(4, dtype=a.dtype)), (4, 4))),
+    doc="The eigenvectors of a symmetric matrix, of which the lower triangle is read, as rows with their eigenvalues.",
+)
+
+
+@composite(name="eigenvalues", infer=shape_rule("eigh", "(n,n),(n,n+1)->(n)"), stacked=True,
+           sample=(case(np.linalg.eigvalsh, (3, 3)), case(lambda a: np.linalg.eigvalsh(a, "U"), (2, 4, 4))),
+           edges=(case(np.linalg.eigvalsh, (0, 0)), case(np.linalg.eigvalsh, (1, 1))))
+def eigenvalues(a: Any, known: Any) -> Any:
+    """The eigenvalues of a symmetric matrix of which the decomposition is known."""
+    return columns(known, shape_of(a)[-1], None)
+
+
+def _eigenvalues_vjp(g: Any, y: Any, a: Any, known: Any) -> Any:
+    v = eigenvectors(a, known)
+    return _by_triangle(np.matmul(v * g[..., None, :], transposed(v))), None
+
+
+eigenvalues.vjp = _eigenvalues_vjp
+
+
+@composite(name="eigenvectors", infer=shape_rule("eigh", "(n,n),(n,n+1)->(n,n)"), stacked=True,
+           sample=(case(_vectors_squared, (3, 3)), case(_vectors_squared, (2, 4, 4))),
+           edges=(case(_vectors_squared, (0, 0)), case(_vectors_squared, (1, 1))))
+def eigenvectors(a: Any, known: Any) -> Any:
+    """The eigenvectors of a symmetric matrix of which the decomposition is known, as columns."""
+    return transposed(columns(known, 0, shape_of(a)[-1]))
+
+
+def _eigenvectors_vjp(g: Any, y: Any, a: Any, known: Any) -> Any:
+    """From dV = V (F o V' dA V) with F[i, j] = 1 / (w[j] - w[i]).
+
+    M. B. Giles, An extended collection of matrix derivative results for forward and reverse mode AD, 2008. A function
+    that does not depend on which vectors there are of equal values has a symmetric V' g there: F is 0 there.
+    """
+    values = eigenvalues(a, known)
+    inner = np.matmul(transposed(y), g)
+    inner = 0.5 * (inner - transposed(inner)) * _inverse_gaps(values[..., None, :] - values[..., :, None], values)
+    return _by_triangle(np.matmul(np.matmul(y, inner), transposed(y))), None
+
+
+eigenvectors.vjp = _eigenvectors_vjp
+
+
+# -- svd
+
+
+def _svd_value(a: Any) -> Any:
+    try:
+        u, s, v = np.linalg.svd(a, full_matrices=False)
+    except np.linalg.LinAlgError:
+        raise LinAlgError(NOT_CONVERGED["svd"]) from None
+    if not (np.all(np.isfinite(s)) and np.all(np.isfinite(a))):
+        raise LinAlgError(NOT_CONVERGED["svd"])
+    signs = _signs(transposed(u))
+    return np.concatenate([signs * transposed(u), signs * v, s[..., None]], -1)
+
+
+def _singular_squared(a: Any) -> Any:
+    u, s, v = np.linalg.svd(a, full_matrices=False)
+    return (u**2 * s) @ v**2
+
+
+def _values(a: Any) -> Any:
+    return np.linalg.svd(a, compute_uv=False)
+
+
+svd = structured(
+    name="svd", infer=shape_rule("svd", "(m,n)->(least,m+n+1)"), evaluate=_svd_value, body=_decomposed, stacked=True,
+    sample=(case(_singular_squared, (3, 3)), case(_singular_squared, (2, 5, 3)), case(_singular_squared, (2, 6)),
+            case(_values, (9, 9))),
+    edges=(case(_singular_squared, (0, 0)), case(_singular_squared, (0, 2, 3)), case(_singular_squared, (1, 1)),
+           case(_singular_squared, (0, 3)), case(_values, (4, 1)), case(_values, (1, 4)),
+           case(lambda a: _values(a * 0), (3, 2))),
+    doc="The singular vectors of a matrix as rows: the left one, the right one, and the singular value.",
+)
+
+
+@composite(name="singular_values", infer=shape_rule("svd", "(m,n),(least,m+n+1)->(least)"), stacked=True,
+           sample=(case(_values, (3, 3)), case(_values, (2, 5, 3)), case(_values, (2, 6))),
+           edges=(case(_values, (0, 2)), case(_values, (1, 1))))
+def singular_values(a: Any, known: Any) -> Any:
+    """The singular values of a matrix of which the decomposition is known."""
+    m, n = shape_of(a)[-2:]
+    return columns(known, simplified(m + n), None)
+
+
+def _singular_values_vjp(g: Any, y: Any, a: Any, known: Any) -> Any:
+    u, v = left_and_right(a, known)
+    return np.matmul(transposed(u * g[..., None]), v), None
+
+
+singular_values.vjp = _singular_values_vjp
+
+
+@composite(name="singular_vectors", infer=shape_rule("svd", "(m,n),(least,m+n+1)->(least,m+n)"), stacked=True,
+           sample=(case(_singular_squared, (3, 3)), case(_singular_squared, (2, 5, 3)), case(_singular_squared, (2, 6))),
+           edges=(case(_singular_squared, (0, 2)), case(_singular_squared, (1, 1))))
+def singular_vectors(a: Any, known: Any) -> Any:
+    """The left and right singular vectors of a matrix of which the decomposition is known, as the halves of rows."""
+    m, n = shape_of(a)[-2:]
+    return columns(known, 0, simplified(m + n))
+
+
+def left_and_right(a: Any, known: Any, rows: Any = None) -> tuple[Any, Any]:
+    """Return left and right singular vectors as rows, or what belongs to each."""
+    rows = singular_vectors(a, known) if rows is None else rows
+    m, n = shape_of(a)[-2:]
+    return columns(rows, 0, m), columns(rows, m, n)
+
+
+def _singular_vectors_vjp(g: Any, y: Any, a: Any, known: Any) -> Any:
+    """From dU = U K + (I - U U') dA V / S, dV = V K' + (I - V V') dA' U / S.
+
+    With P = U' dA V, its symmetric part E and its antisymmetric part O, K is E / (s[j] - s[i]) + O / (s[i] + s[j]),
+    and K' has the other sign before O: the formulas of J. Townsend (Differentiating the Singular Value Decomposition,
+    2016) without their differences of squares, so that equal values hurt only what depends on them.
+    """
+    s = singular_values(a, known)
+    (u, v), (g_u, g_v) = left_and_right(a, known, y), left_and_right(a, known, g)
+    left, right = np.matmul(u, transposed(g_u)), np.matmul(v, transposed(g_v))
+    apart = (left + right) * _inverse_gaps(s[..., None, :] - s[..., :, None], s)
+    joint = (left - right) * _inverse_gaps(s[..., None, :] + s[..., :, None], s)
+    inner = 0.5 * (apart + transposed(apart) + joint - transposed(joint))
+    inverse = _inverse_gaps(s, s)[..., None]
+    found, rank = np.matmul(inner, v), shape_of(s)[-1]
+    if shape_of(a)[-1] != rank:
+        found = found + inverse * (g_v - np.matmul(transposed(right), v))
+    found = np.matmul(transposed(u), found)
+    if shape_of(a)[-2] != rank:
+        found = found + np.matmul(transposed(inverse * (g_u - np.matmul(transposed(left), u))), v)
+    return found, None
+
+
+singular_vectors.vjp = _singular_vectors_vjp
+
+
+# -- pinv_solve
+
+
+def _least_squares(a: Any, b: Any) -> Any:
+    return np.matmul(np.linalg.pinv(a), b) ** 2
+
+
+@composite(name="pinv_solve", params=("trans",), stacked=True, linear=(3,), columns=(3,),
+           infer=shape_rule("pinv_solve", "(m,n),(least,m+n+1),(least),(one,c)->(other,c)"),
+           sample=(case(np.linalg.pinv, (4, 3)), case(np.linalg.pinv, (2, 3, 5)), case(np.linalg.pinv, (3, 3)),
+                   case(lambda a: np.linalg.pinv(a[:, :2] @ a[:2]), (4, 4))),
+           edges=(case(np.linalg.pinv, (0, 2)), case(np.linalg.pinv, (1, 1))))
+def pinv_solve(a: Any, known: Any, inverse: Any, b: Any, *, trans: bool) -> Any:
+    """The pseudo-inverse, or its transpose, times columns, with the reciprocals of singular values that count."""
+    u, v = left_and_right(a, known, columns(known, 0, simplified(sum(shape_of(a)[-2:]))))
+    one, other = (v, u) if trans else (u, v)
+    return np.matmul(transposed(other), inverse[..., None] * np.matmul(one, b))
+
+
+def _pinv_solve_vjp(g: Any, y: Any, a: Any, known: Any, inverse: Any, b: Any, *, trans: bool) -> Any:
+    """From dP = -P dA P + P P' dA' (I - A P) + (I - P A) dA' P' P, at matrices near which the rank is the same.
+
+    G. H. Golub and V. Pereyra, The differentiation of pseudo-inverses and nonlinear least squares problems whose
+    variables separate, SIAM J. Numer. Anal. 10 (1973).
+    """
+    def solve(x: Any, *, back: bool) -> Any:
+        return pinv_solve(a, known, inverse, x, trans=trans != back)
+
+    a = transposed(a) if trans else a
+    part = solve(g, back=True)
+    found = np.matmul(b - np.matmul(a, y), transposed(solve(part, back=False))) - np.matmul(part, transposed(y))
+    rest = g - solve(np.matmul(a, g), back=False)
+    found = found + np.matmul(solve(y, back=True), transposed(rest))
+    return transposed(found) if trans else found, None, None, part
+
+
+pinv_solve.vjp = _pinv_solve_vjp
+
+
+# -- orthonormal
+
+
+def _orthonormal_body(node: Node) -> Body:
+    (rows, columns), wide = node.inputs[X].shape[-2:], node.shape[-1]
+    call, scratch = _made(node, "sg_orthonormal", wide, rows, 2 * rows * columns * wide, (int(node.param("complete")),))
+    axes = axes_of(node.shape)
+    turned = Access(SCRATCH, (*axes[:-2], axes[-1], axes[-2]))
+    out = Statement(Access(OUT, axes), How.SET, turned, axes, node.line)
+    return Body((call, out), (Temporary((), node.dtype), scratch))
+
+
+def _orthonormal_vjp(g: Any, y: Any, a: Any, *, complete: bool) -> Any:
+    """From dQ = Q (L - L') + (I - Q Q') dA / R with L the lower triangle of Q' dA / R, below its diagonal.
+
+    S. F. Walter and L. Lehmann, Algorithmic differentiation of linear algebra functions with application in optimum
+    experimental design, 2010. Further columns, of which any basis will do, turn no more than the others make them.
+    """
+    m, n = shape_of(a)[-2:]
+    q, g_q = columns(y, 0, n), columns(g, 0, n)
+    inner = np.matmul(transposed(q), g_q)
+    found = g_q + np.matmul(q, np.tril(inner - transposed(inner), -1) - inner)
+    if complete and m != n:
+        rest, g_rest = [columns(x, n, simplified(m - n)) for x in (y, g)]
+        found = found - np.matmul(rest, np.matmul(transposed(g_rest), q))
+    r = np.triu(np.matmul(transposed(q), a))
+    return transposed(solve_triangular(r, transposed(found), lower=False, unit=False, checked=False))
+
+
+def _orthonormal(mode: str) -> Any:
+    return lambda a: np.linalg.qr(a, mode)[0] ** 2
+
+
+orthonormal = structured(
+    name="orthonormal", params=("complete",), infer=shape_rule("qr", "(m,n)->(m,columns)"),
+    evaluate=lambda a, complete: np.linalg.qr(a, "complete" if complete else "reduced")[0],
+    body=_orthonormal_body, vjp=_orthonormal_vjp, stacked=True,
+    sample=(case(_orthonormal("reduced"), (3, 3)), case(_orthonormal("reduced"), (2, 5, 3)),
+            case(_orthonormal("reduced"), (9, 9)), case(lambda a: np.linalg.qr(a, "r"), (3, 5))),
+    edges=(case(_orthonormal("complete"), (0, 0)), case(_orthonormal("complete"), (3, 0)),
+           case(_orthonormal("complete"), (0, 3, 2)), case(_orthonormal("reduced"), (1, 1)),
+           case(_orthonormal("complete"), (2, 1))),
+    doc="The columns of Q of a matrix that is not wider than high: as many as it has, or all.",
+)
