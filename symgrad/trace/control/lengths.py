@@ -25,6 +25,7 @@ import numpy as np
 
 from symgrad.ir.node import Node
 from symgrad.ir.shapes import is_static
+from symgrad.ops.control.guard import UNTOLD
 from symgrad.trace.constants import constant
 from symgrad.trace.control.carried import deciding
 from symgrad.trace.control.rounds import loop_around
@@ -152,7 +153,7 @@ class Lengths:
         """Whether a program depends on how many rounds were traced: loops of which guards are left, or that break."""
         beyond = {steps.key for steps in branches.steps if steps.is_beyond()} - self.exact
         self.exact |= beyond
-        left = {branches.counts.get(node.param("number")) for node in program.guards} - {None}
+        left = {branches.counts.get(node.param("number") % UNTOLD) for node in program.guards} - {None}
         wrong = bool(beyond) or self._are_plain([steps for steps in branches.steps if steps.key in left])
         return wrong or self._carry(branches, program)
 

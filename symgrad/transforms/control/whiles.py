@@ -442,7 +442,7 @@ def placed(
 
     Args:
         program: where it stands.
-        gone: guards of the rounds, the loop's first one first.
+        gone: guards of the rounds, the loop's first one first; the last one, in a round if one is, gives its number.
         last: what the variables are in the end.
         needed: what the loop is made of.
         loop: makes it, given a table and what stands there for nodes: the last variables, and what must hold then.
@@ -465,7 +465,7 @@ def placed(
         new.update(zip(last, results, strict=False))
         if holds is None:
             return None
-        return make(graph, guard, holds, outcome=True, number=UNTOLD + first.param("number"))
+        return make(graph, guard, holds, outcome=True, number=UNTOLD + gone[-1].param("number"))
 
     def copy(nodes: Iterable[Node]) -> None:
         for node in nodes:
