@@ -13,6 +13,7 @@ from symgrad.ir.program import Program, copied, rebuild
 from symgrad.ir.regions import whole
 from symgrad.ir.shapes import Shape
 from symgrad.ops.arrays.indexing import gather
+from symgrad.ops.arrays.reduce import sum_
 from symgrad.ops.arrays.views import broadcast_to, slice_
 from symgrad.ops.declare import leaves
 from symgrad.ops.declare.forms import OPS
@@ -116,6 +117,11 @@ def may_select(op: Any) -> bool:
 def taken(node: Node) -> Any:
     """Return the index by which a view takes a slice, None for any other node."""
     return node.param("index") if node.op.view and "index" in node.op.params else None
+
+
+def is_sum(node: Node) -> bool:
+    """Whether a node is a sum of real numbers along axes."""
+    return node.op is sum_ and node.dtype.kind == "f"
 
 
 def core(node: Node) -> Node:

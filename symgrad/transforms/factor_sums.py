@@ -26,7 +26,7 @@ from symgrad.ops.arrays.reduce import sum_
 from symgrad.ops.arrays.views import squeeze
 from symgrad.ops.declare.traits import traits
 from symgrad.ops.elementwise.arithmetic import negative
-from symgrad.transforms.build import make
+from symgrad.transforms.build import is_sum, make
 from symgrad.transforms.tuned import TERMS_DEEP
 
 
@@ -139,7 +139,7 @@ class Uses(NamedTuple):
 
 def _is_sum(node: Node) -> bool:
     """Whether a node is a sum of doubles: in single precision a factor's sum overflows where products may not."""
-    return node.op is sum_ and node.dtype.kind == "f" and node.dtype.itemsize == 8
+    return is_sum(node) and node.dtype.itemsize == 8
 
 
 def _has_product(

@@ -26,6 +26,7 @@ from symgrad.transforms.rewrite.cheaper import cheaper, signs
 from symgrad.transforms.rewrite.safer import safer
 from symgrad.transforms.sink import sink
 from symgrad.transforms.softmax import divide_exponentials
+from symgrad.transforms.spreads import spreads
 from symgrad.transforms.symmetric_sums import symmetric_sums
 
 if TYPE_CHECKING:
@@ -58,6 +59,7 @@ OPTIMIZE: tuple[Pass[Program], ...] = (
     INLINE,
     Pass(cheaper, Purpose.TIME),
     Pass(factor_sums, Purpose.TIME),
+    Pass(spreads, Purpose.TIME),
     Pass(symmetric_sums, Purpose.TIME),
     Pass(signs, Purpose.TIME),
     Pass(divide_exponentials, Purpose.TIME),

@@ -112,3 +112,8 @@ Chosen: where both ways are as likely, one call in 64 goes one way six times in 
 MOST_ROUNDS, MOST_EACH, MOST = 2.0**31, 2.0**10, 2.0**41
 """A loop is taken to have so many rounds, an integer to grow by so much in each, and to be no larger in any. Chosen:
 far from 64 bits."""
+
+SPREAD, SAMPLED, SAMPLED_BEHIND = 1 << 10, 32, 6
+"""Squares around a mean, so many of them, are summed with the mean, around that of a sample of so many elements, which
+is made anew through so many ops. Measured: variances of 2,000 numbers take 0.55 of the time, layer norm of rows of
+1,024 0.84 to 1.02, of 4,096 0.81, batch norm of 4,096 x 64 0.8; of fewer, the sample were more than 3 % of the work."""
