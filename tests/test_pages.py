@@ -156,6 +156,7 @@ GROUPS = {
     "Linear algebra that NumPy does not have: `symgrad.linalg`": ("linalg",),
     "Optimizers: `symgrad.optim`": ("optim",),
     "Layers and losses: `symgrad.nn`": ("nn",),
+    "Columns of tables: `symgrad.features`": ("features",),
     "Compiled functions": ("Function",),
 }
 

@@ -1,0 +1,247 @@
+"""Columns: what becomes of a table's fields, as frozen values that say it and hold no state."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from symgrad.errors import ArgumentError, ArgumentValueError, IndexOutOfBounds
+from symgrad.features.fingerprint import fingerprint64, joined
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    Combiner = Literal["mean", "sum", "sqrtn"]
+    Kind = Literal["identity", "vocabulary", "hashed", "bucketized", "crossed", "weighted"]
+
+CROSS = 0xDECAFCAFFE
+"""What the fingerprint of a cross begins with, as TensorFlow's."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """What becomes of a field; its name is its table's, too."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class Numeric(Column):
+    """Numbers of a field, of a shape for each example."""
+
+    shape: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Categorical(Column):
+    """Ids from 0 to `size`, and -1 for none, made of what it is `of`: a field, columns, words, boundaries."""
+
+    kind: Kind
+    size: int
+    of: tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class Indicator(Column):
+    """How often each id stands in an example."""
+
+    column: Categorical
+
+
+@dataclass(frozen=True)
+class Embedding(Column):
+    """Rows of a table for the ids of an example, combined."""
+
+    column: Categorical
+    dimension: int
+    combiner: Combiner
+
+
+def numeric(key: str, shape: Sequence[int] = ()) -> Numeric:
+    """Take a field of numbers, of a shape for each example."""
+    return Numeric(key, tuple(shape))
+
+
+def bucketized(source: Any, boundaries: Sequence[float]) -> Categorical:
+    """Sort numbers into ``[-inf, b0), [b0, b1), ..., [bn, inf)``.
+
+    Raises:
+        ArgumentValueError: the boundaries do not rise, or the source is no numeric column.
+    """
+    found = tuple(map(float, boundaries))
+    if not isinstance(source, Numeric) or not found or found != tuple(sorted({*found})):
+        raise ArgumentValueError(f"bucketized({source!r}, {found})", instead="a numeric column, and numbers that rise")
+    return Categorical(f"{source.name}_bucketized", "bucketized", len(found) + 1, (source, found))
+
+
+def identity(key: str, size: int) -> Categorical:
+    """Take a field of integers from 0 to ``size - 1`` as ids; negative ones are left out."""
+    return Categorical(key, "identity", _positive(size), (key,))
+
+
+def vocabulary(key: str, words: Sequence[Any]) -> Categorical:
+    """Take a field of words from a list; others are left out.
+
+    Raises:
+        ArgumentValueError: a word stands twice, or there is none.
+    """
+    found = tuple(map(_text, words))
+    if not found or len({*found}) < len(found):
+        raise ArgumentValueError(f"the vocabulary of {key!r} is empty or has a word twice", instead="each word once")
+    return Categorical(key, "vocabulary", len(found), (key, found))
+
+
+def vocabulary_file(key: str, path: str | Path) -> Categorical:
+    """Take a field of words from a file in UTF-8, a word a line."""
+    return vocabulary(key, [line for line in Path(path).read_text(encoding="utf-8").splitlines() if line])
+
+
+def hashed(key: str, buckets: int) -> Categorical:
+    """Take a field of any words: the id is ``fingerprint64(word) % buckets``, the same everywhere and for ever."""
+    return Categorical(key, "hashed", _positive(buckets), (key,))
+
+
+def crossed(keys: Sequence[str | Categorical], buckets: int) -> Categorical:
+    """Take the combinations of several fields of words, or columns, hashed together.
+
+    Raises:
+        ArgumentValueError: there are fewer than two, or one is hashed already (take the field itself).
+    """
+    if len(keys) < 2 or any(getattr(key, "kind", "") in {"hashed", "crossed", "weighted"} for key in keys):
+        raise ArgumentValueError(
+            f"crossed({[*keys]!r})", instead="two or more fields, vocabularies, identities or bucketized columns",
+        )
+    name = "_X_".join(sorted(key if isinstance(key, str) else key.name for key in keys))
+    return Categorical(name, "crossed", _positive(buckets), tuple(keys))
+
+
+def weighted(column: Categorical, weights_key: str) -> Categorical:
+    """Weight each value of a column by the number at its place in another field."""
+    of = _categorical("weighted", column)
+    return Categorical(f"{of.name}_weighted_by_{weights_key}", "weighted", of.size, (of, weights_key))
+
+
+def indicator(column: Categorical) -> Indicator:
+    """Count how often each id stands in an example, or add its weights."""
+    return Indicator(f"{_categorical('indicator', column).name}_indicator", column)
+
+
+def embedding(column: Categorical, dimension: int, combiner: Combiner = "mean") -> Embedding:
+    """Combine the rows of a table at the ids of an example; one without ids gets zeros.
+
+    Args:
+        column: of the ids, of which each has a row.
+        dimension: how long a row is.
+        combiner: ``"sum"``; ``"mean"``: the sum divided by the sum of weights; ``"sqrtn"``: by the root of the sum of
+            their squares. Without weights these are 1. Values whose weight is not positive are left out.
+
+    Raises:
+        ArgumentValueError: there is no such combiner.
+    """
+    if combiner not in {"mean", "sum", "sqrtn"}:
+        raise ArgumentValueError(f"embedding(combiner={combiner!r})", instead='"mean", "sum" or "sqrtn"')
+    return Embedding(f"{_categorical('embedding', column).name}_embedding", column, _positive(dimension), combiner)
+
+
+# -- what they read, on the host
+
+
+def numbers(column: Numeric, data: Mapping[str, Any]) -> Any:
+    """Return a field of numbers as an array of doubles, a row for each example."""
+    found = np.asarray(_field(data, column.name), np.float64)
+    if found.ndim == 0 or found.shape[1:] != column.shape:
+        raise ArgumentValueError(
+            f"the field {column.name!r} has the shape {found.shape}",
+            instead=f"(examples, {', '.join(map(str, column.shape))})",
+        )
+    return found
+
+
+def ids(column: Categorical, data: Mapping[str, Any]) -> Any:
+    """Return the ids of each example, of shape (examples, most in one), with -1 behind those of the others."""
+    if column.kind == "weighted":
+        return ids(column.of[0], data)
+    if column.kind == "bucketized":
+        found = numbers(column.of[0], data)
+        return np.searchsorted(np.array(column.of[1]), found.reshape(len(found), -1), side="right")
+    if column.kind == "crossed":
+        return _padded(_combinations(column, data), -1, np.int64)
+    key, *words = column.of
+    places = {word: place for place, word in enumerate(words[0])} if words else {}
+    id_of: dict[str, Callable[[Any], int]] = {
+        "vocabulary": lambda value: places.get(_text(value), -1), "hashed": lambda value: _print(value) % column.size,
+        "identity": lambda value: _checked(column, value),
+    }
+    return _padded([[*map(id_of[column.kind], row)] for row in _rows(_field(data, key))], -1, np.int64)
+
+
+def weights(column: Categorical, data: Mapping[str, Any]) -> Any:
+    """Return the weights of a weighted column's values, with 0 behind them."""
+    return _padded([[*map(float, row)] for row in _rows(_field(data, column.of[1]))], 0.0, np.float64)
+
+
+def _combinations(column: Categorical, data: Mapping[str, Any]) -> list[list[int]]:
+    """Return the ids of a cross: the last column's values run fastest."""
+    columns = [
+        [[*map(_print, row)] for row in _rows(_field(data, key))]
+        if isinstance(key, str) else [[one for one in row if one >= 0] for row in ids(key, data).tolist()]
+        for key in column.of
+    ]
+    if len({*map(len, columns)}) > 1:
+        raise ArgumentValueError(f"the fields of {column.name!r} have {[*map(len, columns)]} examples")
+    made = []
+    for parts in zip(*columns, strict=True):
+        found = [CROSS]
+        for part in parts:
+            found = [joined(one, value) for one in found for value in part]
+        made.append([one % column.size for one in found])
+    return made
+
+
+def _checked(column: Categorical, value: Any) -> int:
+    if int(value) != value or value >= column.size:
+        raise IndexOutOfBounds(f"{value!r} in the field {column.name!r} is none of {column.size} ids")
+    return max(int(value), -1)
+
+
+def _field(data: Mapping[str, Any], key: str) -> Any:
+    if key not in data:
+        raise ArgumentError(f"there is no field {key!r}; the fields are {', '.join(map(repr, data))}")
+    return data[key]
+
+
+def _rows(found: Any) -> list[list[Any]]:
+    """Return the values of each example: one, none, or those of a list."""
+    listed = found.tolist() if isinstance(found, np.ndarray) else found
+    return [[*one] if isinstance(one, (list, tuple, np.ndarray)) else [one] * (one is not None) for one in listed]
+
+
+def _padded(found: list[list[Any]], fill: float, dtype: Any) -> Any:
+    made = np.full((len(found), max([1, *map(len, found)])), fill, dtype)
+    for k, row in enumerate(found):
+        made[k, : len(row)] = row
+    return made
+
+
+def _text(word: Any) -> Any:
+    return word.decode() if isinstance(word, bytes) else word
+
+
+def _print(word: Any) -> int:
+    """Return the fingerprint of a word, or of an integer's decimals."""
+    return fingerprint64(str(_text(word)).encode())
+
+
+def _positive(number: int) -> int:
+    if number < 1:
+        raise ArgumentValueError(f"a column of {number} ids, or rows of {number}", instead="a number of at least 1")
+    return int(number)
+
+
+def _categorical(what: str, column: Any) -> Categorical:
+    if not isinstance(column, Categorical):
+        raise ArgumentError(f"{what} takes a categorical column, not {column!r}", instead="hashed, vocabulary, ...")
+    return column

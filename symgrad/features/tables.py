@@ -1,0 +1,125 @@
+"""From a table's fields to the numbers of a model: ids on the host, everything after in the model's own C."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from symgrad.errors import ArgumentError, ArgumentValueError
+from symgrad.features.columns import Categorical, Column, Embedding, Numeric, ids, numbers, weights
+from symgrad.features.fingerprint import fingerprint64
+from symgrad.nn import init as initial
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+
+def encode(columns: Sequence[Column], data: Mapping[str, Any]) -> dict[str, Any]:
+    """Read what the columns need from a table, on the host: strings become ids here, and never enter the C.
+
+    Args:
+        columns: numeric, bucketized, indicator and embedding columns.
+        data: fields by name: arrays, or lists with a value or a list of values for each example.
+
+    Returns:
+        Arrays by name, a row for each example: numbers as doubles; ids as int64, of shape (examples, most in one), with
+        -1 behind those of examples with fewer; weights likewise, with 0.
+
+    Raises:
+        ArgumentError: a field is missing, or a column is none of these.
+        ArgumentValueError: fields differ in how many examples they have.
+
+    >>> from symgrad import features as ft
+    >>> encode([ft.indicator(ft.vocabulary("who", ["bob", "eve"]))], {"who": [["eve", "bob"], ["ann"]]})
+    {'who': array([[ 1,  0],
+           [-1, -1]])}
+    """
+    batch: dict[str, Any] = {}
+    for column in _sorted(columns):
+        source = _source(column)
+        if isinstance(source, Numeric):
+            batch[source.name] = numbers(source, data)
+            continue
+        batch[source.name] = found = ids(source, data)
+        if source.kind == "weighted":
+            batch[f"{source.name}:weights"] = of = weights(source, data)
+            if of.shape != found.shape:
+                raise ArgumentValueError(f"{source.name!r}: values of shape {found.shape}, weights of shape {of.shape}")
+    if len({len(array) for array in batch.values()}) > 1:
+        lengths = ", ".join(f"{name!r} {len(array)}" for name, array in batch.items())
+        raise ArgumentValueError(f"columns differ in how many examples they have: {lengths}")
+    return batch
+
+
+def init(columns: Sequence[Column], seed: int) -> dict[str, Any]:
+    """Return the tables of embedding columns by name: normal, of deviation ``1 / sqrt(dimension)``, cut at two.
+
+    A table's numbers depend on the seed and the column's name, not on what other columns there are.
+    """
+    return {
+        c.name: initial.truncated_normal(
+            fingerprint64(c.name.encode()) ^ seed, (c.column.size, c.dimension), std=c.dimension**-0.5
+        )
+        for c in _sorted(columns) if isinstance(c, Embedding)
+    }
+
+
+def dense(columns: Sequence[Column], params: Mapping[str, Any], batch: Mapping[str, Any]) -> Any:
+    """Return the columns side by side, sorted by name, of shape (examples, width of all): what a model begins with.
+
+    Args:
+        columns: those that `encode` was given.
+        params: the tables, as `init` makes them.
+        batch: what `encode` returned; traced, or plain arrays.
+
+    >>> from symgrad import features as ft
+    >>> columns = [ft.bucketized(ft.numeric("age"), [18, 65])]
+    >>> dense(columns, {}, encode(columns, {"age": [70, 18]}))
+    array([[0., 0., 1.],
+           [0., 1., 0.]])
+    """
+    return np.concatenate([_dense(column, params, batch) for column in _sorted(columns)], axis=1)
+
+
+def _dense(column: Column, params: Mapping[str, Any], batch: Mapping[str, Any]) -> Any:
+    source = _source(column)
+    found = batch[source.name]
+    if isinstance(source, Numeric):
+        flat = np.reshape(found, (np.shape(found)[0], -1))
+        if not isinstance(column, Categorical):
+            return flat
+        boundaries: Any = np.array(column.of[1])
+        hot = _one_hot(np.searchsorted(boundaries, flat, side="right"), column.size)
+        return np.reshape(hot, (np.shape(flat)[0], -1))
+    each = np.where(found >= 0, batch[f"{source.name}:weights"] if source.kind == "weighted" else 1.0, 0.0)
+    if not isinstance(column, Embedding):
+        return np.sum(_one_hot(found, source.size) * each[..., None], axis=1)
+    each = np.maximum(each, 0.0)
+    total = np.sum(params[column.name][np.maximum(found, 0)] * each[..., None], axis=1)
+    if column.combiner == "sum":
+        return total
+    by = np.sum(each, axis=1) if column.combiner == "mean" else np.sqrt(np.sum(each * each, axis=1))
+    return total / np.where(by > 0.0, by, 1.0)[:, None]
+
+
+def _one_hot(places: Any, size: int) -> Any:
+    return np.where(places[..., None] == np.arange(size), 1.0, 0.0)
+
+
+def _source(column: Column) -> Numeric | Categorical:
+    """Return the column that is read on the host."""
+    found: Any = column.of[0] if isinstance(column, Categorical) else getattr(column, "column", column)
+    return found  # type: ignore[no-any-return]  # a bucketized one is of numbers
+
+
+def _sorted(columns: Sequence[Any]) -> list[Column]:
+    for column in columns:
+        if not isinstance(column, Column) or (isinstance(column, Categorical) and column.kind != "bucketized"):
+            raise ArgumentError(f"{column!r} has no numbers of its own", instead="indicator(...), embedding(...) of it")
+    found = sorted(columns, key=lambda column: column.name)
+    twice = [a.name for a, b in pairwise(found) if a.name == b.name]
+    if twice:
+        raise ArgumentValueError(f"two columns are called {twice[0]!r}")
+    return found

@@ -1,0 +1,193 @@
+"""Columns of tables: TensorFlow's own examples, fingerprints of the library, gradients, refusals."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import numpy as np
+import pytest
+
+import symgrad as sg
+from symgrad import features as ft
+from symgrad import nn
+from symgrad.errors import ArgumentError, ArgumentValueError, IndexOutOfBounds
+from symgrad.features.fingerprint import joined
+
+# -- fingerprints: of FarmHash's library
+
+PRINTS = {
+    0: 0x9AE16A3B2F90404F, 1: 0xA49305F87C6B774D, 4: 0xAC59EA5B8252A98F, 8: 0xEBBD6996B7C63CF2, 16: 0x3D9283E788F22937,
+    17: 0xDF26CDFD4A432EBC, 32: 0x26ABFEF2D7CD41ED, 33: 0x2BDBE8FCED062B35, 64: 0x89DF9E1D97296455,
+    65: 0x3C4BE7707D649385, 128: 0x54A72611B01C78C2, 129: 0xD62E8206616E62C2, 300: 0x532C347DBE28BFF3,
+}
+
+
+@pytest.mark.parametrize("length", PRINTS)
+def test_fingerprints_are_farmhashs(length):
+    assert ft.fingerprint64((b"symgrad and " * 30)[:length]) == PRINTS[length]
+
+
+def test_fingerprints_of_others():
+    assert ft.fingerprint64(b"hello world") == 6381520714923946011
+    assert [ft.fingerprint64(word) % 3 for word in (b"Hello", b"TensorFlow", b"2.x")] == [0, 2, 2]  # TensorFlow's page
+
+
+# -- what columns make of tables
+
+PETS = ft.vocabulary("pets", ["bob", "eve", "sam"])
+X = ft.numeric("x", (2,))
+IDS = ft.identity("ids", 3)
+WEIGHTED = ft.weighted(ft.identity("ids", 3), "w")
+TABLE = np.array([[1.0, 2.0], [3.0, 5.0], [7.0, 11.0]])
+ROWS = {"ids": [[2], [0, 1], [], [1]]}
+
+
+def made(column, data, **tables):
+    return ft.dense([column], tables, ft.encode([column], data))
+
+
+DENSE: dict[str, tuple[Any, Any]] = {
+    "numeric": (lambda: made(X, {"x": [[1, 2], [3, 4]]}), [[1, 2], [3, 4]]),
+    "numeric, no axes": (lambda: made(ft.numeric("p"), {"p": np.array([1, 2])}), [[1], [2]]),
+    "bucketized": (
+        lambda: made(ft.bucketized(X, [0, 10, 100]), {"x": [[-5, 10000], [150, 10]]}),
+        [[1, 0, 0, 0, 0, 0, 0, 1], [0, 0, 0, 1, 0, 0, 1, 0]],
+    ),
+    "indicator": (lambda: made(ft.indicator(PETS), {"pets": [["bob", "bob"], ["eve", "ann"], []]}),
+                  [[2, 0, 0], [0, 1, 0], [0, 0, 0]]),
+    "indicator of one word each": (lambda: made(ft.indicator(PETS), {"pets": np.array(["sam", "bob"])}),
+                                   [[0, 0, 1], [1, 0, 0]]),
+    "weighted indicator": (
+        lambda: made(ft.indicator(WEIGHTED), {"ids": [[2, 2], [0]], "w": [[0.5, 2.0], [3.0]]}),
+        [[0, 0, 2.5], [3, 0, 0]],
+    ),
+    "mean": (lambda: made(ft.embedding(IDS, 2), ROWS, ids_embedding=TABLE), [[7, 11], [2, 3.5], [0, 0], [3, 5]]),
+    "sum": (lambda: made(ft.embedding(IDS, 2, "sum"), ROWS, ids_embedding=TABLE), [[7, 11], [4, 7], [0, 0], [3, 5]]),
+    "sqrtn": (lambda: made(ft.embedding(IDS, 2, "sqrtn"), ROWS, ids_embedding=TABLE),
+              [[7, 11], [4 / 2**0.5, 7 / 2**0.5], [0, 0], [3, 5]]),
+    "weights that are not positive are left out": (
+        lambda: made(ft.embedding(WEIGHTED, 2), {"ids": [[0, 1, 2], [-1, 1]], "w": [[1.0, 3.0, -2.0], [9.0, 0.0]]},
+                     ids_weighted_by_w_embedding=TABLE), [[2.5, 4.25], [0, 0]],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", DENSE)
+def test_columns_side_by_side(name):
+    call, want = DENSE[name]
+    np.testing.assert_allclose(call(), want, rtol=1e-15)
+
+
+def test_ids_of_buckets_hashes_and_crosses():
+    data = {"x": [[-5, 10000], [150, 10], [5, 100]], "a": ["u", "v"], "b": [["p", "q"], []], "n": [3, 4]}
+    batch = ft.encode([ft.indicator(ft.bucketized(X, [0, 10, 100]))], data)
+    np.testing.assert_array_equal(batch["x_bucketized"], [[0, 3], [3, 2], [1, 3]])
+    (words,) = ft.encode([ft.indicator(ft.hashed("a", 7))], data).values()
+    np.testing.assert_array_equal(words, [[ft.fingerprint64(b"u") % 7], [ft.fingerprint64(b"v") % 7]])
+    (numbers,) = ft.encode([ft.indicator(ft.hashed("n", 7))], data).values()
+    np.testing.assert_array_equal(numbers, [[ft.fingerprint64(b"3") % 7], [ft.fingerprint64(b"4") % 7]])
+    (crosses,) = ft.encode([ft.indicator(ft.crossed(["a", "b", ft.identity("n", 9)], 11))], data).values()
+    want = [
+        joined(joined(joined(0xDECAFCAFFE, ft.fingerprint64(b"u")), ft.fingerprint64(other)), 3) % 11
+        for other in (b"p", b"q")
+    ]
+    np.testing.assert_array_equal(crosses, [want, [-1, -1]])
+
+
+def test_columns_are_sorted_by_name_and_values():
+    price, pets = ft.numeric("price"), ft.indicator(PETS)
+    data = {"price": [2.0, 3.0], "pets": ["eve", "bob"]}
+    first = ft.dense([price, pets], {}, ft.encode([price, pets], data))
+    np.testing.assert_array_equal(first, [[0, 1, 0, 2], [1, 0, 0, 3]])
+    np.testing.assert_array_equal(ft.dense([pets, price], {}, ft.encode([pets, price], data)), first)
+    again = pickle.loads(pickle.dumps(pets))
+    assert again == ft.indicator(ft.vocabulary("pets", ["bob", "eve", "sam"]))
+    assert hash(again) == hash(pets)
+
+
+def test_a_vocabulary_of_a_file(tmp_path):
+    (tmp_path / "words").write_text("bob\neve\nsam\n", encoding="utf-8")
+    assert ft.vocabulary_file("pets", tmp_path / "words") == PETS
+
+
+@pytest.mark.parametrize(
+    ("combiner", "want"),
+    [("mean", [[0.5, 0.5], [1.5, 1.5], [1.0, 1.0]]), ("sum", [[1.0, 1.0], [2.0, 2.0], [1.0, 1.0]]),
+     ("sqrtn", [[0.7071067811865475] * 2, [1.7071067811865475] * 2, [1.0, 1.0]])],
+)
+def test_gradients_of_tables(combiner, want):
+    columns = [ft.embedding(IDS, 2, combiner)]
+    batch = ft.encode(columns, ROWS)
+    grads = sg.grad(lambda tables: np.sum(ft.dense(columns, tables, batch)))({"ids_embedding": TABLE})
+    np.testing.assert_allclose(grads["ids_embedding"], want, rtol=1e-15)
+    sg.check_grads(lambda tables: np.sum(np.sin(ft.dense(columns, tables, batch))), ({"ids_embedding": TABLE},))
+
+
+def test_tables_begin_alike_whatever_columns_there_are():
+    words = ft.embedding(ft.hashed("words", 500), 16)
+    one, two = ft.init([words], seed=3), ft.init([ft.embedding(IDS, 2), words], seed=3)
+    np.testing.assert_array_equal(one["words_embedding"], two["words_embedding"])
+    assert sorted(two) == ["ids_embedding", "words_embedding"]
+    assert abs(one["words_embedding"].std() - 0.8796 / 4.0) < 5e-3
+    assert not np.array_equal(one["words_embedding"], ft.init([words], seed=4)["words_embedding"])
+
+
+def test_a_network_on_prices_and_words_learns():
+    columns = [ft.numeric("price"), ft.embedding(ft.hashed("words", 100), 4)]
+    rng = np.random.default_rng(0)
+    words = [[f"w{k}" for k in rng.integers(0, 20, size=rng.integers(1, 5))] for _ in range(60)]
+    price = rng.normal(size=60)
+    y = (price + np.array(["w3" in row or "w7" in row for row in words]) > 0.5).astype(float)
+    batch = ft.encode(columns, {"price": price, "words": words})
+    params = ft.init(columns, 0) | {"one": nn.init.dense(0, 5, 16), "two": nn.init.dense(1, 16, 1)}
+
+    def logits(params):
+        return nn.dense(params["two"], np.tanh(nn.dense(params["one"], ft.dense(columns, params, batch))))[:, 0]
+
+    step = sg.value_and_grad(lambda params: np.mean(nn.sigmoid_cross_entropy(logits(params), y)))
+    adam = sg.optim.adam(0.05)
+    state = adam.init(params)
+    for _ in range(150):
+        _, grads = step(params)
+        params, state = adam.update(params, grads, state)
+    assert np.mean((logits(params) > 0) == (y > 0.5)) == 1.0
+
+
+def test_a_number_that_several_columns_read_is_encoded_once():
+    price = ft.numeric("price")
+    columns = [price, ft.bucketized(price, [0.0, 1.0]), ft.indicator(ft.crossed([ft.bucketized(price, [0.5]), "k"], 5))]
+    batch = ft.encode(columns, {"price": [0.2, 2.0], "k": ["a", "b"]})
+    assert sorted(batch) == ["k_X_price_bucketized", "price"]
+
+
+# -- refusals
+
+REFUSED: dict[str, tuple[Any, type[Exception], str]] = {
+    "a field": (lambda: ft.encode([X], {"y": [1]}), ArgumentError, "there is no field 'x'; the fields are 'y'"),
+    "a shape": (lambda: ft.encode([X], {"x": [[1, 2, 3]]}), ArgumentValueError,
+                r"the field 'x' has the shape \(1, 3\)\n  instead: \(examples, 2\)"),
+    "examples": (lambda: ft.encode([X, ft.numeric("y")], {"x": [[1, 2]], "y": [1, 2]}), ArgumentValueError,
+                 "columns differ in how many examples they have: 'x' 1, 'y' 2"),
+    "examples of a cross": (lambda: ft.encode([ft.indicator(ft.crossed(["a", "b"], 5))], {"a": ["u"], "b": ["v", "w"]}),
+                            ArgumentValueError, r"the fields of 'a_X_b' have \[1, 2\] examples"),
+    "an id": (lambda: ft.encode([ft.indicator(IDS)], {"ids": [1, 3]}), IndexOutOfBounds,
+              "3 in the field 'ids' is none of 3 ids"),
+    "weights": (lambda: ft.encode([ft.indicator(WEIGHTED)], {"ids": [[1, 2]], "w": [[1.0]]}), ArgumentValueError,
+                r"'ids_weighted_by_w': values of shape \(1, 2\), weights of shape \(1, 1\)"),
+    "boundaries": (lambda: ft.bucketized(X, [1, 1]), ArgumentValueError, "a numeric column, and numbers that rise"),
+    "words": (lambda: ft.vocabulary("k", ["a", "a"]), ArgumentValueError, "the vocabulary of 'k' is empty"),
+    "a hashed cross": (lambda: ft.crossed(["a", ft.hashed("b", 3)], 5), ArgumentValueError, "two or more fields"),
+    "a combiner": (lambda: ft.embedding(IDS, 2, "max"), ArgumentValueError, r"embedding\(combiner='max'\)"),  # type: ignore[arg-type]
+    "a size": (lambda: ft.hashed("k", 0), ArgumentValueError, "a column of 0 ids"),
+    "no categories": (lambda: ft.embedding(X, 2), ArgumentError, "embedding takes a categorical column, not Num"),  # type: ignore[arg-type]
+    "no numbers": (lambda: ft.encode([IDS], {"ids": [1]}), ArgumentError, "has no numbers of its own"),
+    "one name": (lambda: ft.encode([X, X], {"x": [[1, 2]]}), ArgumentValueError, "two columns are called 'x'"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_refusals_name_the_field(case):
+    call, kind, message = REFUSED[case]
+    with pytest.raises(kind, match=message):
+        call()
