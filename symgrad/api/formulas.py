@@ -58,7 +58,7 @@ def from_sympy(expression: Any, args: Sequence[Any] | None = None, **settings: A
     whole = sympy.Tuple(*[sympy.sympify(leaf, strict=True) for leaf in leaves])
     if args is None:
         args = sorted((s for s in whole.free_symbols if isinstance(s, (sympy.Symbol, sympy.MatrixSymbol))), key=str)
-    keys = [key for arg in args for key, _ in _places(_immutable(arg))]
+    keys = [key for arg in args for key, _ in _element_places(_immutable(arg))]
     if len({*keys}) < len(keys):
         raise ArgumentError(f"from_sympy: {next(k for k in keys if keys.count(k) > 1)} is two arguments")
     _require_words(whole, {*keys, *[dim for key in keys for dim in getattr(key, "shape", None) or ()]})
@@ -71,7 +71,7 @@ def from_sympy(expression: Any, args: Sequence[Any] | None = None, **settings: A
     def formula(*values: Any, **named: Any) -> Any:
         known: dict[Any, Any] = {}
         for arg, value in zip(args, signature.bind(*values, **named).args, strict=True):
-            for key, place in _places(_immutable(arg), value):
+            for key, place in _element_places(_immutable(arg), value):
                 known[key] = value[place] if place else value
                 _bind_extents(key, known)
         return optree.tree_unflatten(structure, list(in_numpy(whole, known)))
@@ -95,7 +95,7 @@ def _immutable(tree: Any) -> Any:
     return sympy.ImmutableDenseNDimArray(tree) if isinstance(tree, sympy.NDimArray) else tree
 
 
-def _places(arg: Any, value: Any = None) -> Iterator[tuple[Any, tuple[int, ...]]]:
+def _element_places(arg: Any, value: Any = None) -> Iterator[tuple[Any, tuple[int, ...]]]:
     """List what an argument stands for, each with its place in it; look at its shape where there is a value."""
     if not isinstance(arg, (list, tuple)) and not hasattr(arg, "tolist"):
         yield arg, ()

@@ -225,7 +225,7 @@ def callback(
     triples = zip(extra, specs[first:], call.signature.paths[first:], strict=True)
     arrays = [as_it_lies(*each) for each in triples]
     every = [*[a.T if s.fortran else a for a, s in zip(arrays, specs[first:], strict=True)], *interface.data]
-    chosen = _signature(signature, name, leading=leading, vector=vector, pointers=bool(every))
+    chosen = _callback_signature(signature, name, leading=leading, vector=vector, pointers=bool(every))
     sizes = require(call.program, [*[np.zeros(s.shape) for s in specs[:first]], *arrays])
     extents = {str(dim): size for dim, size in sizes.items()}
     workspace = evaluated(interface.workspace, {**extents, "threads": 1})
@@ -250,7 +250,7 @@ def callback(
     return LowLevelCallable(library.function, user_data, chosen)
 
 
-def _signature(asked: str | None, name: str, *, leading: int, vector: bool, pointers: bool) -> str:
+def _callback_signature(asked: str | None, name: str, *, leading: int, vector: bool, pointers: bool) -> str:
     """Choose a signature, or check the one that was asked for."""
     from symgrad.render.callers import PARAMETERS
 

@@ -216,12 +216,12 @@ def _run_jobs(jobs: SimpleQueue[Job]) -> None:
         jobs.get().run()
 
 
-def _forked() -> None:
+def _after_fork() -> None:
     global _jobs, _latest  # noqa: PLW0603 - see above: threads do not live on in a child
     _jobs = _latest = None
 
 
-os.register_at_fork(after_in_child=_forked)
+os.register_at_fork(after_in_child=_after_fork)
 
 
 SHORT_WORKSPACE = 1 << 14

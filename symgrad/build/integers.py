@@ -50,7 +50,7 @@ class Integers:
         if self.nodes:
             self.most = 0
             for power in _TRIED:
-                if self._beyond(dict.fromkeys(self.paths, 2**power), _size) is not None:
+                if self._beyond(dict.fromkeys(self.paths, 2**power), _largest_value) is not None:
                     break
                 self.most = 2**power
         self.least = -self.most if self.nodes else -self.most - 1
@@ -148,7 +148,7 @@ def _exact_value(node: Node, operands: Sequence[int]) -> int | None:
     return value
 
 
-def _size(node: Node, sizes: Sequence[int]) -> int:
+def _largest_value(node: Node, sizes: Sequence[int]) -> int:
     """Return how large a node's integer is at most, of operands of such sizes."""
     sizes = [*map(abs, sizes)]
     kind = growth(node.op, node.params) if len(sizes) > 1 or "dtype" not in node.named else "most"  # a cast

@@ -75,7 +75,7 @@ def shown(name: str) -> Iterator[None]:
     progress = _active.now = Progress(name)
     over, stream = threading.Event(), sys.stderr
     if _is_looked_at(stream):
-        threading.Thread(target=_show, args=(progress, stream, over), daemon=True).start()
+        threading.Thread(target=_draw, args=(progress, stream, over), daemon=True).start()
     try:
         yield
     finally:
@@ -107,7 +107,7 @@ def _is_looked_at(stream: Any) -> bool:
         return False
 
 
-def _show(progress: Progress, stream: Any, over: threading.Event) -> None:
+def _draw(progress: Progress, stream: Any, over: threading.Event) -> None:
     wait = FIRST
     while not over.wait(wait):
         stream.write("\r" + progress.line().ljust(_WIDTH))

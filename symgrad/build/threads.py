@@ -194,11 +194,11 @@ def _require_positive(name: str, count: object) -> None:
         )
 
 
-def _forked() -> None:
+def _forget_threads() -> None:
     global _serial  # noqa: PLW0603 - as above
     _serial = True
     _count_cores.cache_clear()
     changes[0] += 1
 
 
-os.register_at_fork(after_in_child=_forked)
+os.register_at_fork(after_in_child=_forget_threads)

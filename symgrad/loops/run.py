@@ -21,13 +21,13 @@ class Memory(np.ndarray[Any, Any]):
     """An array in which no index counts from the end."""
 
     def __getitem__(self, index: Any) -> Any:
-        return super().__getitem__(_inside(index))
+        return super().__getitem__(_in_bounds(index))
 
     def __setitem__(self, index: Any, value: Any) -> None:
-        super().__setitem__(_inside(index), value)
+        super().__setitem__(_in_bounds(index), value)
 
 
-def _inside(index: Any) -> Any:
+def _in_bounds(index: Any) -> Any:
     if any(isinstance(i, (int, np.integer)) and i < 0 for i in (index if isinstance(index, tuple) else (index,))):
         raise IndexError(f"the place {index} begins before the array")
     return index

@@ -140,7 +140,7 @@ class _Text:
         elif loop.tile:
             head, first = self.tiles(loop)
         else:
-            name = self.unique(_word(loop.axis.name))
+            name = self.unique(_identifier_of(loop.axis.name))
             self.axes.update(dict.fromkeys(loop.members, name))
             walk = f"lanes({self.range(loop)})" if loop.walk is Walk.LANES else self.range(loop)
             head, first = f"for {name} in {walk}:{self.mark(loop)}", []
@@ -163,7 +163,7 @@ class _Text:
 
     def tiles(self, loop: Loop) -> tuple[str, list[str]]:
         """Print the head of a loop over tiles; of tiles of one its variable is the index."""
-        word = self.unique(f"{_word(loop.axis.name)}0" if loop.rows > 1 else _word(loop.axis.name))
+        word = self.unique(f"{_identifier_of(loop.axis.name)}0" if loop.rows > 1 else _identifier_of(loop.axis.name))
         self.starts[loop.tile.start] = word  # type: ignore[union-attr]  # it has tiles
         if loop.rows == 1:
             self.axes.update(dict.fromkeys(loop.members, word))
@@ -223,19 +223,19 @@ class _Text:
         routine: Any = s.routine
         walked = dict.fromkeys(routine.axes, ":")
         read, written = (self.access(access, walked) for access in (s.value, s.target))  # type: ignore[arg-type]
-        read += "" if _in_order(s.value, routine.read) else ".T"
-        written += "" if _in_order(s.target, routine.written) else ".T"
+        read += "" if _iteration_order(s.value, routine.read) else ".T"
+        written += "" if _iteration_order(s.target, routine.written) else ".T"
         return f'routine("{routine.name}", {routine.flags}, {read}, {written})'
 
     def stored(self, s: Statement) -> str:
         """Print a value that starts an array; in a register it must have its dtype."""
         if isinstance(s.value, Number) and not self.storage[s.target.array].is_memory:
-            return f"np.{_dtype(s.value.dtype)}({_number(s.value)})"
+            return f"np.{_dtype(s.value.dtype)}({_number_text(s.value)})"
         return self.value(s.value)
 
     def value(self, value: Value, *, inside: bool = False) -> str:
         if isinstance(value, Number):
-            return _number(value) if value.dtype == DOUBLE else f"np.{_dtype(value.dtype)}({_number(value)})"
+            return _number_text(value) if value.dtype == DOUBLE else f"np.{_dtype(value.dtype)}({_number_text(value)})"
         if isinstance(value, Access):
             return self.access(value)
         if isinstance(value, IndexValue):
@@ -312,13 +312,13 @@ def _printer() -> Any:
     return Printer
 
 
-def _in_order(access: Any, axes: tuple[Axis, ...]) -> bool:
+def _iteration_order(access: Any, axes: tuple[Axis, ...]) -> bool:
     """Whether an access has a matrix's rows before its columns."""
     found = [index for index in access.indices if index in axes]
     return found == [axis for axis in axes if axis in found]
 
 
-def _word(name: str) -> str:
+def _identifier_of(name: str) -> str:
     return name if name.isidentifier() else "i"
 
 
@@ -326,7 +326,7 @@ def _dtype(dtype: Any) -> str:
     return "bool" if dtype.kind == "b" else str(dtype.name)
 
 
-def _number(number: Number) -> str:
+def _number_text(number: Number) -> str:
     value = number.value
     if isinstance(value, (bool, np.bool)):
         return str(bool(value))

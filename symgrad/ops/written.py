@@ -32,23 +32,23 @@ def in_sympy(program: Program, given: Sequence[Any]) -> list[Any]:
     """
     known: dict[Node, Any] = {}
     if program.guards:
-        _refuse("conditions of Python on values: it is one of several paths", program.guards[0])
+        _refusal("conditions of Python on values: it is one of several paths", program.guards[0])
     left, expressions = LARGEST, dict(zip(program.inputs, given, strict=True))
     for node in program.nodes():
         if not all(isinstance(extent, int) for extent in node.shape):
-            _refuse(f"the open extents {', '.join(map(str, node.shape))}", node, "arrays, or specs with numbers")
+            _refusal(f"the open extents {', '.join(map(str, node.shape))}", node, "arrays, or specs with numbers")
         left -= math.prod(node.shape)
         if left < 0:
-            _refuse(f"more than {LARGEST} numbers on the way", node, "smaller arrays")
+            _refusal(f"more than {LARGEST} numbers on the way", node, "smaller arrays")
         if node in expressions:
             value = expressions[node]
             known[node] = _objects(_symbol_array(node) if value is None else value)
         else:
-            known[node] = _computed(node, [known[read] for read in node.inputs])
+            known[node] = _node_formula(node, [known[read] for read in node.inputs])
     sizes: dict[Any, int] = {}
     for node in program.results:
-        if sum(_size(one, sizes) for one in known[node].ravel()) > LARGEST:
-            _refuse(f"more than {LARGEST} operations where what occurs twice is written twice", node, "smaller arrays")
+        if sum(_parts_of(one, sizes) for one in known[node].ravel()) > LARGEST:
+            _refusal(f"more than {LARGEST} operations where what occurs twice is written twice", node, "smaller arrays")
     return [_result(known[node]) for node in program.results]
 
 
@@ -57,7 +57,7 @@ def shape_given(leaf: Any) -> tuple[int, ...] | None:
     return _objects(leaf).shape if hasattr(leaf, "free_symbols") and hasattr(leaf, "subs") else None
 
 
-def _refuse(what: str, node: Node, instead: str | None = None) -> None:
+def _refusal(what: str, node: Node, instead: str | None = None) -> None:
     raise UnsupportedError(f"to_sympy: the function has {what}", line=node.line, instead=instead)
 
 
@@ -74,7 +74,7 @@ def _symbol_array(node: Node) -> Any:
     return made
 
 
-def _number(value: Any) -> Any:
+def _sympy_number(value: Any) -> Any:
     """Return a number exactly: of a small denominator as a fraction, else with the digits that it has."""
     if isinstance(value, bool):
         return sp.true if value else sp.false
@@ -85,15 +85,15 @@ def _number(value: Any) -> Any:
 
 
 def _exact_number(value: Any) -> Any:
-    return _number(value) if isinstance(value, (bool, int, float)) else value
+    return _sympy_number(value) if isinstance(value, (bool, int, float)) else value
 
 
-def _computed(node: Node, values: list[Any]) -> Any:
+def _node_formula(node: Node, values: list[Any]) -> Any:
     op, params = node.op, node.named
     if node.is_constant:
         made = np.empty(node.shape, dtype=object)
         for place in np.ndindex(node.shape):
-            made[place] = _number(node.params[0].array[place].item())
+            made[place] = _sympy_number(node.params[0].array[place].item())
         return made
     found = None
     if op.name in _TRUTHS and node.dtype.kind == "b":
@@ -115,7 +115,7 @@ def _computed(node: Node, values: list[Any]) -> Any:
                 found = function.reduce(found, axis=axis)
             found = np.reshape(found, node.shape)  # which may keep its axes
         elif isinstance(op, Structured) and not op.decides:
-            indices = [_plain(v) if i.dtype.kind in "iu" else v for v, i in zip(values, node.inputs, strict=True)]
+            indices = [_indices(v) if i.dtype.kind in "iu" else v for v, i in zip(values, node.inputs, strict=True)]
             found = op.evaluate(*indices, **params)
     except (TypeError, ValueError, AttributeError, IndexError):  # as NumPy and SymPy say where they take numbers alone
         found = None
@@ -126,7 +126,7 @@ def _computed(node: Node, values: list[Any]) -> Any:
     )
 
 
-def _plain(values: Any) -> Any:
+def _indices(values: Any) -> Any:
     """Make integers of indices that are known."""
     return values.astype(np.int64) if all(getattr(v, "is_Integer", type(v) is int) for v in values.flat) else values
 
@@ -143,7 +143,7 @@ def _named_alike(name: str) -> Callable[..., Any] | None:
     return None
 
 
-def _size(expression: Any, sizes: dict[Any, int]) -> int:
+def _parts_of(expression: Any, sizes: dict[Any, int]) -> int:
     """Count the parts of an expression as it is written, from those that it is made of."""
     stack = [expression]
     while stack:
@@ -163,7 +163,7 @@ def _result(values: Any) -> Any:
     return values[()] if values.ndim == 0 else sympy.ImmutableDenseNDimArray(list(values.ravel()), values.shape)
 
 
-def _astype(x: Any, before: str, after: str) -> Any:
+def _converted(x: Any, before: str, after: str) -> Any:
     if before == "b":
         return x if after == "b" else sp.Piecewise((1, x), (0, True))
     if after == "b":
@@ -177,11 +177,11 @@ def _infinite(x: Any, *kinds: Any) -> Any:
 
 
 _FORMULAS: dict[str, Callable[..., Any]] = {
-    "power_int": lambda x, exponent: x**exponent, "astype": _astype, "stop_gradient": lambda x: x,
+    "power_int": lambda x, exponent: x**exponent, "astype": _converted, "stop_gradient": lambda x: x,
     "where": lambda condition, a, b: sp.Piecewise((a, condition), (b, True)), "relu": lambda x: sp.Max(x, 0),
     "logical_and": sp.And, "logical_or": sp.Or, "logical_xor": sp.Xor, "logical_not": sp.Not,
     "bitwise_and": sp.And, "bitwise_or": sp.Or, "bitwise_xor": sp.Xor, "invert": sp.Not,
-    "fmax": sp.Max, "fmin": sp.Min, "trunc": lambda x: _astype(x, "f", "i"),
+    "fmax": sp.Max, "fmin": sp.Min, "trunc": lambda x: _converted(x, "f", "i"),
     "heaviside": sp.Heaviside, "polygamma": lambda x, order: sp.polygamma(order, x),
     "direction": lambda a, b, h: sp.Piecewise((0, sp.Eq(h, 0)), (a / h, True)),
     "inversion": lambda a, b, h: sp.Piecewise((0, sp.Eq(h, 0)), (a / h**2, True)),

@@ -29,7 +29,7 @@ def elementwise(step: Callable[..., tuple[Any, ...]], kept: Mapping[str, Number 
         hyper: its hyper-parameters.
     """
     def init(params: Any) -> dict[str, Any]:
-        return {name: tree_map(partial(_filled, start=start), params) for name, start in kept.items()}
+        return {name: tree_map(partial(_filled_like, start=start), params) for name, start in kept.items()}
 
     def update(params: Any, grads: Any, state: Any, t: Any, hyper: Any) -> tuple[Any, Any, dict[str, Any]]:
         own = [state[name] for name in kept]
@@ -79,7 +79,7 @@ def proximal_adagrad(
     def step(p: Any, g: Any, _: Any, h: Any, a: Any) -> tuple[Any, ...]:
         a = a + g * g
         rate = h["learning_rate"] / np.sqrt(a)
-        return _near(p - rate * g, rate, h), a
+        return _proximal(p - rate * g, rate, h), a
 
     return elementwise(step, {"accumulator": initial_accumulator}, learning_rate=learning_rate, l1=l1, l2=l2)
 
@@ -87,7 +87,7 @@ def proximal_adagrad(
 def proximal_sgd(learning_rate: Number, l1: Number = 0.0, l2: Number = 0.0) -> Optimizer:
     """Take a step of `sgd`, then minimize ``l1 * |p| + l2 / 2 * p**2`` near it (J. Duchi, Y. Singer, FOBOS, 2009)."""
     def step(p: Any, g: Any, _: Any, h: Any) -> tuple[Any, ...]:
-        return (_near(p - h["learning_rate"] * g, h["learning_rate"], h),)
+        return (_proximal(p - h["learning_rate"] * g, h["learning_rate"], h),)
 
     return elementwise(step, {}, learning_rate=learning_rate, l1=l1, l2=l2)
 
@@ -284,11 +284,11 @@ def lion(
 # -- what several share
 
 
-def _filled(p: Any, start: Any) -> Any:
+def _filled_like(p: Any, start: Any) -> Any:
     return (np.copy(p) if start is None else np.full_like(p, start))[()]  # of a number a number
 
 
-def _near(p: Any, rate: Any, h: Any) -> Any:
+def _proximal(p: Any, rate: Any, h: Any) -> Any:
     """Minimize ``l1 * |q| + l2 / 2 * q**2 + (q - p)**2 / (2 * rate)``."""
     return np.sign(p) * np.maximum(np.abs(p) - rate * h["l1"], 0.0) / (1.0 + h["l2"] * rate)
 

@@ -25,7 +25,7 @@ STACK_WORKSPACE = 1 << 16
 """Bytes of workspace that an adapter may put on its caller's stack."""
 
 
-def _call(
+def _call_view(
     source: Source, arrays: Sequence[str], extents: Sequence[str], threads: str, workspace: int, *, polled: bool,
 ) -> dict[str, Any]:
     """Print how a function is called: with arrays (or their addresses), extents, threads, workspace and a flag."""
@@ -53,7 +53,7 @@ def with_call(
     """
     inputs, dtypes = len(ranks), KNOWN + dims
     count = inputs + outputs + data
-    call = _call(
+    call = _call_view(
         source, [f"arrays[{k}]" for k in range(count)], [f"known[{KNOWN + k}]" for k in range(dims)],
         f"(int32_t)known[{KNOWN - 1}]", workspace, polled=polled,
     )
@@ -91,7 +91,7 @@ def adapted(
     arrays = [*first, *bound[:given], value, *bound[given:]]
     result, name = signature.partition(" ")[0], f"{source.entry}_adapter"
     text = environment().get_template("adapter.c.jinja").render(
-        **_call(source, arrays, [*map(str, extents)], "1", workspace, polled=polled), source=source.text,
+        **_call_view(source, arrays, [*map(str, extents)], "1", workspace, polled=polled), source=source.text,
         name=name, result=result, comment=f"{source.entry} as {signature}", parameters=parameters, bound=bool(bound),
         unused=() if bound or "void *user_data" not in parameters else ("user_data",), count=0 if one else abs(numbers),
     )

@@ -249,7 +249,7 @@ def _terms(e: Any) -> tuple[tuple[bool, Any], ...]:
 
 
 @lru_cache(4096)
-def _factors(e: Any) -> tuple[Any, tuple[Any, ...]]:
+def _printed_factors(e: Any) -> tuple[Any, tuple[Any, ...]]:
     """Return what a product is divided by, and its factors in order."""
     numerator, denominator = (e.args[0].together() if type(e).__name__ == "floor" else e).as_numer_denom()
     if denominator != 1:
@@ -266,7 +266,7 @@ def _add(e: Any, name: Names) -> Printed:
 
 
 def _mul(e: Any, name: Names) -> Printed:
-    divisor, factors = _factors(e)
+    divisor, factors = _printed_factors(e)
     sign = "-" * (factors[0] == -1)
     texts = [index(f, name, ATOMS if divisor != 1 or not f.is_Pow else PRODUCTS) for f in factors[len(sign) :]]
     if divisor != 1:  # what is rounded down is never negative, so C's division does it

@@ -123,7 +123,7 @@ def _flags(graph: Graph, program: Program, numbers: dict[Node, tuple[int, ...]],
         if node in numbers:
             continue
         if isinstance(node.op, Control):
-            several[node] = _inside(graph, node, numbers, values, flags)
+            several[node] = _watched_inside(graph, node, numbers, values, flags)
             continue
         reads = tuple(dict.fromkeys([k for i in node.inputs for k in numbers.get(i, ())]))
         if node.op is result:
@@ -132,7 +132,7 @@ def _flags(graph: Graph, program: Program, numbers: dict[Node, tuple[int, ...]],
             numbers[node] = reads
             continue
         numbers[node] = (len(values),)
-        values.append(Watched(_words(node), node.line, reads))
+        values.append(Watched(_what_it_is(node), node.line, reads))
         flags.append(written(graph, lambda x: np.any(~np.isfinite(x)) if np.ndim(x) else ~np.isfinite(x), node))
     return flags
 
@@ -148,7 +148,7 @@ def _one_array(graph: Graph, flags: Sequence[Node]) -> Node:
     return make(graph, assemble, base, *flags, indices=tuple(places))
 
 
-def _inside(
+def _watched_inside(
     graph: Graph, node: Node, numbers: dict[Node, tuple[int, ...]], values: list[Watched], flags: list[Node],
 ) -> list[tuple[int, ...]]:
     """Make the flags of what a node holds; of a loop those of the first step that has some, where they begin.
@@ -201,7 +201,7 @@ def _inside(
     return reads
 
 
-def _words(node: Node) -> str:
+def _what_it_is(node: Node) -> str:
     if node.is_input:
         return f"the argument {node.param('name')!r} holds"
     if node.is_constant:

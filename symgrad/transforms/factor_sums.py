@@ -74,7 +74,7 @@ class Factors(NamedTuple):
     varying: Counter[Node]
 
 
-def _factors(node: Node, axes: frozenset[int], depth: int = TERMS_DEEP) -> Factors:
+def _apart_from_sum(node: Node, axes: frozenset[int], depth: int = TERMS_DEEP) -> Factors:
     """Take a product of arrays apart, through signs and quotients."""
     op, alone = node.op.numpy, Factors(False, Counter(), Counter([node]))
     if op not in {np.multiply, np.divide, np.negative} or not depth:
@@ -83,9 +83,9 @@ def _factors(node: Node, axes: frozenset[int], depth: int = TERMS_DEEP) -> Facto
     for k, x in enumerate(node.inputs):
         below = op is np.divide and k == 1
         if x.shape == node.shape and not below:
-            inner = _factors(x, axes, depth - 1)
+            inner = _apart_from_sum(x, axes, depth - 1)
             found = Factors(found.negative != inner.negative, found.same + inner.same, found.varying + inner.varying)
-        elif all(x.shape[axis] == 1 for axis in _own(node, x, axes)) and (below or op is np.multiply):
+        elif all(x.shape[axis] == 1 for axis in _own_axes(node, x, axes)) and (below or op is np.multiply):
             found.same[node.op, x] += 1
         else:
             return alone
@@ -98,7 +98,7 @@ def _from_others(program: Program) -> Program:
     for node in program.nodes():
         if _is_sum(node):
             axes = frozenset(node.param("axes"))
-            found = _factors(node.inputs[0], axes)
+            found = _apart_from_sum(node.inputs[0], axes)
             groups.setdefault((axes, node.inputs[0].shape, frozenset(found.varying.items())), []).append((node, found))
     of: dict[Node, tuple[Node, Factors]] = {}
     for group in groups.values():
@@ -122,7 +122,7 @@ def _from_others(program: Program) -> Program:
         first, more = of[old]
         x = made(graph, first)
         for op, factor in more.same.elements():
-            own = _own(old.inputs[0], factor, frozenset(old.param("axes")))
+            own = _own_axes(old.inputs[0], factor, frozenset(old.param("axes")))
             rest = made(graph, factor)
             x = make(graph, op, x, make(graph, squeeze, rest, axes=own) if own else rest)
         return make(graph, negative, x) if more.negative else x
@@ -164,12 +164,12 @@ def _same_factor(node: Node, axes: frozenset[int], uses: Uses | None = None) -> 
         return None
     for k, (x, other) in enumerate((node.inputs[::-1], node.inputs)):
         late = uses is None or uses.level[other] > uses.level[x]
-        if late and x.shape == node.shape and all(other.shape[axis] == 1 for axis in _own(node, other, axes)):
+        if late and x.shape == node.shape and all(other.shape[axis] == 1 for axis in _own_axes(node, other, axes)):
             return k
     return None
 
 
-def _own(node: Node, x: Node, axes: frozenset[int]) -> tuple[int, ...]:
+def _own_axes(node: Node, x: Node, axes: frozenset[int]) -> tuple[int, ...]:
     """Return which axes of an operand are some of an elementwise node's."""
     missing = len(node.shape) - len(x.shape)
     return tuple([axis - missing for axis in sorted(axes) if axis >= missing])
@@ -190,7 +190,7 @@ def _sum_terms(
         alone = alone and uses.users[old] == 1
         factor = _factor(new, axes) if new.op.labels and alone else None
         if factor is not None:
-            return _after(graph, new, axes, factor)
+            return _product_behind(graph, new, axes, factor)
         if depth and _is_linear_in(new) and (alone or _has_product(old, new, axes, uses, depth, alone=alone)):
             terms = [
                 _sum_terms(graph, o, n, axes, uses, depth - 1, alone=alone)
@@ -199,7 +199,7 @@ def _sum_terms(
             return make(graph, new.op, *terms)
         same = _same_factor(old, axes, None if alone else uses)
         if same is not None:
-            own = _own(new, new.inputs[same], axes)
+            own = _own_axes(new, new.inputs[same], axes)
             rest = make(graph, squeeze, new.inputs[same], axes=own) if own else new.inputs[same]
             return make(graph, new.op, _summed_over(graph, new.inputs[1 - same], axes), rest)
     return _summed_over(graph, new, axes)
@@ -226,7 +226,7 @@ def _factor(node: Node, axes: frozenset[int]) -> int | None:
     return None if Counter(kept) - Counter(left) else having[0]
 
 
-def _after(graph: Graph, node: Node, axes: frozenset[int], factor: int) -> Node:
+def _product_behind(graph: Graph, node: Node, axes: frozenset[int], factor: int) -> Node:
     """Multiply what is summed."""
     terms, result = node.op.labels(**node.named)
     gone = {result[axis] for axis in axes}

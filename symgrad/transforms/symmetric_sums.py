@@ -70,7 +70,7 @@ def _found(program: Program) -> dict[Node, _Sum]:
     equality = Equality()
     return {
         node: found for nodes in alike.values() if len(nodes) > 1 and len(sums := [*filter(_is_of_pairs, nodes)]) > 1
-        for equal in _equal(equality, sums) for node, found in _of_the_best(equal)
+        for equal in _equal_parts(equality, sums) for node, found in _of_the_best(equal)
     }
 
 
@@ -89,7 +89,7 @@ def _outlines(program: Program) -> dict[Node, int]:
     return found
 
 
-def _equal(equality: Equality, nodes: list[Node]) -> list[list[_Sum]]:
+def _equal_parts(equality: Equality, nodes: list[Node]) -> list[list[_Sum]]:
     """Part sums into those that are equal up to a factor and the order of axes, which are said by the first of them."""
     parts: dict[int, list[_Sum]] = {}
     shapes: set[Shape] = set()
@@ -111,7 +111,7 @@ def _equal(equality: Equality, nodes: list[Node]) -> list[list[_Sum]]:
 
 def _of_the_best(sums: list[_Sum]) -> list[tuple[Node, _Sum]]:
     """Take the sum with the smallest terms, which does not overflow before others, and of such the one along rows."""
-    best = max(sums, key=lambda found: (-abs(found.scale), _place(found.source)))
+    best = max(sums, key=lambda found: (-abs(found.scale), _gone_place(found.source)))
     back = inverse_order(best.axes)
     return [
         (found.source, _Sum(best.source, tuple([back[a] for a in found.axes]), found.scale / best.scale))
@@ -140,7 +140,7 @@ def _sums_of(node: Node) -> list[tuple[Node, list[int]]]:
     return [(x, [k for k, i in enumerate(indices) if found and i in found.gone]) for x, indices in factors]
 
 
-def _place(node: Node) -> int:
+def _gone_place(node: Node) -> int:
     """Say how far to the right the axes stand that are gone."""
     return sum(k - len(x.shape) for x, gone in _sums_of(node) for k in gone)
 

@@ -257,12 +257,12 @@ def test_a_link_that_another_may_turn_is_no_way(somebody, tmp_path):
         give(folder, 0o755, ME)
     link = tmp_path / "link"
     link.symlink_to(somebody.parent)
-    assert cache._check(link / "cache") is None
+    assert cache._why_unsafe(link / "cache") is None
     os.chown(link, OTHER, -1, follow_symlinks=False)
-    assert "belongs to another user" in str(cache._check(link / "cache"))
+    assert "belongs to another user" in str(cache._why_unsafe(link / "cache"))
     link.unlink()
     link.symlink_to(link)
-    assert "cannot be read" in str(cache._check(link / "cache"))
+    assert "cannot be read" in str(cache._why_unsafe(link / "cache"))
 
 
 class Named:
@@ -282,7 +282,7 @@ def test_a_group_of_the_users_own_may_write(somebody, monkeypatch, group, member
     monkeypatch.setattr(grp, "getgrgid", lambda _: Named(gr_name=group, gr_mem=members))
     for folder in (somebody, *somebody.parents[:2]):
         give(folder, 0o775, ME)
-    assert (cache._check(somebody) is None) == fits
+    assert (cache._why_unsafe(somebody) is None) == fits
 
 
 def test_a_process_looks_once(folder, tools, monkeypatch):

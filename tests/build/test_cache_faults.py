@@ -174,7 +174,7 @@ def test_what_a_read_only_folder_holds_is_used(tools, source, folder, monkeypatc
 
 def test_a_disk_that_fills_while_writing_leaves_nothing(tools, source, folder, monkeypatch):
     written: list[Path] = []
-    write = cache._write
+    write = cache._write_file
 
     def fill(path, content):
         if written:
@@ -182,7 +182,7 @@ def test_a_disk_that_fills_while_writing_leaves_nothing(tools, source, folder, m
         written.append(path)
         write(path, content)
 
-    monkeypatch.setattr(cache, "_write", fill)
+    monkeypatch.setattr(cache, "_write_file", fill)
     with pytest.warns(SymgradWarning, match="No space left"):
         assert works(build(source, tools, Options()))
     assert entries(folder) == []
@@ -193,14 +193,14 @@ def test_a_process_killed_while_writing_leaves_nothing_harmful(python, folder, t
     kill = (
         "import os, signal\n"
         "from symgrad.build.cache import store as cache\n"
-        "write, written = cache._write, []\n"
+        "write, written = cache._write_file, []\n"
         "def stop(path, content):\n"
         f"    if len(written) == {after}:\n"
         "        write(path, content[: len(content) // 2])\n"
         "        os.kill(os.getpid(), signal.SIGKILL)\n"
         "    written.append(path)\n"
         "    write(path, content)\n"
-        "cache._write = stop\n"
+        "cache._write_file = stop\n"
     )
     killed = python(kill + BUILD, TMPDIR=str(tmp_path))
     killed.communicate(timeout=30)

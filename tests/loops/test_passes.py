@@ -517,7 +517,7 @@ MISTAKES: dict[str, tuple[str, bool, str, Patch]] = {
     "collapse: rows of one begin later": ("recurrent", False, BOTH, inside(products, "_on_one_axis", one_later)),
     "embed: nothing is carried on": ("stepped", True, RUNNING, inside(held, "nested", nothing)),
     "embed: what is needed is overwritten": ("recurrent", False, RUNNING, instead(held, "overwrites", lambda *_: True)),
-    "merge: the later one first": ("recurrent", False, BOTH, inside(merge_pass, "_joined", turned_around)),
+    "merge: the later one first": ("recurrent", False, BOTH, inside(merge_pass, "_one_nest", turned_around)),
     "merge: past what it needs": ("recurrent", False, BOTH, instead(merge_pass, "writes_of", lambda _: set())),
     "parallelize: a thread's sum starts at 1": (
         "logistic", True, RUNNING, inside(threads, "first_value", lambda _: 1.0),
@@ -530,7 +530,7 @@ MISTAKES: dict[str, tuple[str, bool, str, Patch]] = {
     "contract: everything in registers": ("mixture", False, BOTH, after("contract", in_registers)),
     "contract: a window one short": ("logistic", False, BOTH, after("contract", short_windows)),
     "elide: a copy is left out": ("network", False, BOTH, instead(store, "_with_outputs", lambda program, _: program)),
-    "adopt: an output that is needed is overwritten": ("running", False, BOTH, inside(store, "_place", lambda _: ())),
+    "adopt: an output that is needed is overwritten": ("running", False, BOTH, inside(store, "_walked", lambda _: ())),
     "fit: no tile is left": ("mixture", False, BOTH, after("fit", without_tiles)),
     "blas: a tile that is gone": ("running", False, VERIFIER, after("blas", in_a_window)),
     "promote: the register is not written back": (

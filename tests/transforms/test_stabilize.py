@@ -325,13 +325,13 @@ def test_new_nodes_keep_the_users_line():
 
 def test_time_is_linear(monkeypatch):
     looked_at = []
-    factors = logarithms._factors
+    factors = logarithms._log_parts
 
     def counted(node):
         looked_at.append(node)
         return factors(node)
 
-    monkeypatch.setattr(logarithms, "_factors", counted)
+    monkeypatch.setattr(logarithms, "_log_parts", counted)
 
     def chain(x, count):
         y = x

@@ -764,7 +764,7 @@ class Function(Generic[P, R]):
         arrays = [np.asarray(value) for value in extra]
         wanted = self._arguments.split((*numbers, *arrays), {})
         last = self._last
-        if last is not None and last.taken and _shown(last.signature) == _shown(self._arguments.describe(wanted)):
+        if last is not None and last.taken and _shapes(last.signature) == _shapes(self._arguments.describe(wanted)):
             entry = last  # whose conditions were asked of the numbers of a call
         else:
             entry = self._find(wanted)
@@ -945,7 +945,7 @@ def _missed(path: Entry, call: Leaves) -> int | None:
     return None
 
 
-def _shown(signature: Signature) -> list[tuple[Any, ...]]:
+def _shapes(signature: Signature) -> list[tuple[Any, ...]]:
     return [(one.shape, one.dtype) for one in signature.specs]
 
 

@@ -82,11 +82,11 @@ def _apply_or_compile(rule: Callable[..., Any], f: Any, *args: Any, **settings: 
     """Apply a rule to traced values; where nothing is traced, compile it."""
     if current() is not None:
         return rule(f, *args, **settings)
-    return derived(f, _of_traced, _signature(rule), loop=rule, **settings)(*args)
+    return derived(f, _of_traced, _rule_signature(rule), loop=rule, **settings)(*args)
 
 
 @functools.cache
-def _signature(rule: Callable[..., Any]) -> inspect.Signature:
+def _rule_signature(rule: Callable[..., Any]) -> inspect.Signature:
     """Return what a rule is given besides a function and settings."""
     _, *found = inspect.signature(rule).parameters.values()
     return inspect.Signature([p for p in found if p.kind is p.POSITIONAL_OR_KEYWORD])
@@ -111,7 +111,7 @@ def _scan(f: Any, init: Any, xs: Any, *, length: Any, reverse: bool, checkpoint:
     given = [*reads, *_carried_nodes(outer, leaves, body.inputs[len(reads) :], carried)]
     fixed = len(reads)
     with at_user_line(outer):
-        runs = _runs(body, fixed, carried, steps, checkpoint, memory)
+        runs = _lengths(body, fixed, carried, steps, checkpoint, memory)
         made = checkpoints.scanned(outer.graph, body, given, steps, fixed, carried, bool(reverse), runs)
     return optree.tree_unflatten(point.tree, [Tracer(y, outer) for y in made])
 
@@ -140,7 +140,7 @@ def _scan_in_runs(f: Any, init: Any, xs: Any, steps: Any, reverse: bool, checkpo
     return _while_or_counted("sg.scan", step, (np.int64(0), init), checkpoint, memory, count=steps)[1], None
 
 
-def _runs(body: Program, fixed: int, carried: int, steps: Any, checkpoint: Any, memory: Any) -> list[int]:
+def _lengths(body: Program, fixed: int, carried: int, steps: Any, checkpoint: Any, memory: Any) -> list[int]:
     """Return how long runs are, of which only what is carried into them is kept."""
     if memory is None:
         return checkpoints.lengths(checkpoint, steps, body.inputs[fixed : fixed + carried])
@@ -165,7 +165,7 @@ def _traced_step(
 
     Python numbers take the dtype that they get; so it may be traced twice.
     """
-    carries, names = signature.specs[:carried], _named(f, signature)
+    carries, names = signature.specs[:carried], _with_names(f, signature)
     before = signature.tree.child(0).child(0)
     while True:
         point = at(f, signature, leaves, seen=replace(signature, specs=(*carries, *rows), names=names))
@@ -199,7 +199,7 @@ def _traced_step(
     return point
 
 
-def _named(f: Any, signature: Signature) -> tuple[str, ...]:
+def _with_names(f: Any, signature: Signature) -> tuple[str, ...]:
     """Name the leaves of what a step is given as its code does: ``h, c = carry``."""
     code = getattr(f, "__code__", None)
     if code is None or inspect.ismethod(f):
@@ -369,7 +369,7 @@ def _while_or_counted(
     given = [*reads, *_carried_nodes(outer, leaves, step.inputs[len(reads) :], carried)]
     fixed = len(reads)
     with at_user_line(outer):
-        named = {"body": step, "fixed": fixed, "runs": tuple(_runs(step, fixed, carried, most, checkpoint, memory))}
+        named = {"body": step, "fixed": fixed, "runs": tuple(_lengths(step, fixed, carried, most, checkpoint, memory))}
     if tests:
         found = _make_results(outer, while_, given, 1 + carried, **named, test=tests[0], most=most)[1:]
     else:

@@ -71,7 +71,7 @@ def store() -> Store | None:
         for missing in reversed([path for path in (folder, *folder.parents) if not os.path.lexists(path)]):
             with contextlib.suppress(FileExistsError):
                 missing.mkdir(mode=0o700)
-        problem = _check(folder)
+        problem = _why_unsafe(folder)
     except OSError as error:
         problem = f"it cannot be created ({error})"
     if problem is None:
@@ -83,7 +83,7 @@ def store() -> Store | None:
 def info() -> Info:
     """Count what the cache holds, without creating or changing anything."""
     folder = location()
-    problem = _check(folder) if os.path.lexists(folder) else None
+    problem = _why_unsafe(folder) if os.path.lexists(folder) else None
     entries = [] if problem else _stored_entries(folder)
     libraries = sum(not path.name.startswith("record-") for _, _, path in entries)
     return Info(folder, libraries, sum(size for _, size, _ in entries), limits.cache_bytes(), problem)
@@ -92,7 +92,7 @@ def info() -> Info:
 def clear() -> int:
     """Delete all that symgrad keeps on disk and return the bytes freed; other files in the folder stay."""
     folder = location()
-    if not os.path.lexists(folder) or _check(folder) is not None:
+    if not os.path.lexists(folder) or _why_unsafe(folder) is not None:
         return 0
     before = sum(size for _, size, _ in _stored_entries(folder))
     for path in _list_folder(folder):
@@ -140,7 +140,7 @@ class Store:
             try:
                 temporary.mkdir(mode=0o700)
                 for name, content in files.items():
-                    _write(temporary / name, content)
+                    _write_file(temporary / name, content)
                 _delete_entry(entry)
                 temporary.rename(entry)
             finally:
@@ -171,7 +171,7 @@ class Store:
         temporary = self._temporary()
         try:
             try:
-                _write(temporary, _record_checksum(key, content) + b"\n" + content)
+                _write_file(temporary, _record_checksum(key, content) + b"\n" + content)
                 temporary.replace(self._folder / f"record-{key}")
             finally:
                 temporary.unlink(missing_ok=True)
@@ -207,7 +207,7 @@ _stores: dict[Path, Store] = {}
 os.register_at_fork(after_in_child=_stores.clear)  # another thread may have held a lock when the process forked
 
 
-def _check(folder: Path) -> str | None:
+def _why_unsafe(folder: Path) -> str | None:
     """Say why libraries found in this folder could be another user's, or None."""
     try:
         status, parents = folder.lstat(), private.exposed(folder)
@@ -282,7 +282,7 @@ def _delete_entry(path: Path) -> None:
             path.unlink()
 
 
-def _write(path: Path, content: bytes) -> None:
+def _write_file(path: Path, content: bytes) -> None:
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0), 0o600)
     with os.fdopen(descriptor, "wb") as file:
         file.write(content)

@@ -104,7 +104,7 @@ def _compile(source: Source, text: str, toolchain: Toolchain, flags: tuple[str, 
                 raise _failure(source, toolchain, second)  # noqa: TRY301 - the folder is deleted on the way
             warn_once(
                 f"-O1 {source.entry}",
-                f"the C compiler {_called(toolchain)} failed on {source.entry} at -O3 ({_reason(first)}); "
+                f"the C compiler {_compiler_name(toolchain)} failed on {source.entry} at -O3 ({_reason(first)}); "
                 "it is compiled at -O1 and may be slow",
             )
     except BaseException:
@@ -115,7 +115,7 @@ def _compile(source: Source, text: str, toolchain: Toolchain, flags: tuple[str, 
 
 def _failure(source: Source, toolchain: Toolchain, finished: Finished) -> ToolchainError:
     """Compose the error: which op and user line the C is from that the compiler stopped at, and what it said."""
-    what = f"the C compiler {_called(toolchain)} failed twice (-O3, -O1) on {source.entry}"
+    what = f"the C compiler {_compiler_name(toolchain)} failed twice (-O3, -O1) on {source.entry}"
     error = _ERROR.search(finished.output)
     above = [] if error is None else source.text.splitlines()[: int(error[1])]
     origins = [found[-1] for line in above if (found := _ORIGIN.findall(line))]  # comments that name the user's lines
@@ -137,5 +137,5 @@ def _reason(finished: Finished) -> str:
     return "too slow: " + finished.output if finished.status is None else f"exit status {finished.status}"
 
 
-def _called(toolchain: Toolchain) -> str:
+def _compiler_name(toolchain: Toolchain) -> str:
     return " ".join(os.path.basename(word) if os.path.isabs(word) else word for word in toolchain.argv)  # noqa: PTH117, PTH119

@@ -69,7 +69,7 @@ def _basics(argv: tuple[str, ...], further: tuple[str, ...], folder: Path) -> Ca
                 simd_math=(), ns_256=0, ns_512=0,
             )
             library = _compile_probe(argv, known, further, folder, "probe.c")
-            answer = 0 if library is None else _call(library)
+            answer = 0 if library is None else _answer_of(library)
             if answer:
                 return replace(known, fma=bool(answer & 2), permutes=bool(answer & 8))
     return None
@@ -87,7 +87,7 @@ def _compile_probe(
     return library if finished.status == 0 and library.is_file() else None
 
 
-def _call(library: Path) -> int:
+def _answer_of(library: Path) -> int:
     """Load the small library and call it; 0 when anything about it is wrong."""
     if _SETS_FLOATING_POINT_MODE in library.read_bytes():
         return 0

@@ -170,7 +170,7 @@ def _remove_home() -> None:
         os.close(_home[1])
 
 
-def _forked() -> None:
+def _forget_home() -> None:
     global _mutex, _home  # noqa: PLW0603 - another thread may have held it when the process forked
     _mutex = threading.Lock()
     if _home is not None:
@@ -181,4 +181,4 @@ def _forked() -> None:
     _held.clear()
 
 
-os.register_at_fork(after_in_child=_forked)
+os.register_at_fork(after_in_child=_forget_home)

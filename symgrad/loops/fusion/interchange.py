@@ -16,11 +16,11 @@ from symgrad.loops.program import Array, Item, Items, Loop, LoopProgram, Tile, W
 
 def interchange(program: LoopProgram) -> LoopProgram:
     """Put outermost loops whose steps follow each other into loops over tiles of rows, where that is right and pays."""
-    body = tuple([_within(item) for item in program.body])
+    body = tuple([_put_within(item) for item in program.body])
     return program.with_body(body) if body != program.body else program
 
 
-def _within(loop: Item) -> Item:
+def _put_within(loop: Item) -> Item:
     """Put a loop into one over rows that all of its nests begin with."""
     if not isinstance(loop, Loop) or loop.walk is not Walk.SEQUENTIAL or not pays(loop):
         return loop

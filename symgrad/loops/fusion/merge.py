@@ -21,13 +21,13 @@ def merge(program: LoopProgram) -> LoopProgram:
         if isinstance(item, Loop) and item.walk is not Walk.SEQUENTIAL:
             return item
         body = _beside_earlier(rebuild(item.body, _untiled, Loop))
-        body = rebuild(body, _inside, (Loop, Cond))
+        body = rebuild(body, _merged_inside, (Loop, Cond))
         return item.with_(body=body)  # type: ignore[no-any-return]
 
     return program.with_body(rebuild(program.body, change, (Loop, While)))
 
 
-def _inside(_: Item, item: Any) -> Item:
+def _merged_inside(_: Item, item: Any) -> Item:
     plain = isinstance(item, Loop) and item.tile is None
     return item if plain else item.with_blocks(*map(_beside_earlier, item.blocks))  # type: ignore[no-any-return]
 
@@ -58,10 +58,10 @@ class PerfectNest(NamedTuple):
 
 def _beside_earlier(items: Items) -> Items:
     """Let nests move to the earliest ones of equal extents that they can move to, then to later ones."""
-    return _moved(_moved(items, 1), -1)
+    return _moved_nests(_moved_nests(items, 1), -1)
 
 
-def _moved(items: Items, way: int) -> Items:
+def _moved_nests(items: Items, way: int) -> Items:
     """Let nests move to earlier ones; the other way round, to later ones."""
     made: list[Item] = []
     used: dict[Array, int] = {}  # the last places that do, of those so far
@@ -75,10 +75,10 @@ def _moved(items: Items, way: int) -> Items:
         place = len(made)
         if mine is not None:
             beside = nests.setdefault(mine.kind, {})
-            able = [k for k in reversed([*beside][-NESTS_TRIED:]) if k >= after and _fit(beside[k], mine)]
+            able = [k for k in reversed([*beside][-NESTS_TRIED:]) if k >= after and _may_merge(beside[k], mine)]
             place = min(able, default=place)
             if able:
-                made[place] = _joined(*(beside[place], mine)[::way])
+                made[place] = _one_nest(*(beside[place], mine)[::way])
                 mine = nest_of(made[place], touches_of(made[place]))
             beside[place] = mine  # type: ignore[assignment]  # it is one
         if place == len(made):
@@ -116,21 +116,21 @@ def nest_of(item: Item, touches: Touches) -> PerfectNest | None:
     return PerfectNest(tuple(loops), body, touches) if plain else None
 
 
-def _joined(first: PerfectNest, second: PerfectNest) -> Loop:
+def _one_nest(first: PerfectNest, second: PerfectNest) -> Loop:
     body: Items = (*first.body, *second.body)
     for one, other in zip(reversed(first.loops), reversed(second.loops), strict=True):
         body = (one.with_(body=body, members=one.members | other.members),)
     return body[0]  # type: ignore[return-value]  # a nest has a loop
 
 
-def _fit(one: PerfectNest, other: PerfectNest) -> bool:
+def _may_merge(one: PerfectNest, other: PerfectNest) -> bool:
     """Whether iterations of two nests may take turns: what one writes, the other touches in the same one, or never."""
     if len(one.body) + len(other.body) > LONG:
         return False
     places = {(axis, k) for nest in (one, other) for k, loop in enumerate(nest.loops) for axis in loop.members}
     number = dict(places)
     return len(number) == len(places) and all(  # a class that is outer here and inner there is not one loop
-        not (writes or also) or together(a, b, number, len(one.loops)) or _disjoint(a, b)
+        not (writes or also) or together(a, b, number, len(one.loops)) or _never_meet(a, b)
         for array in one.touches.keys() & other.touches.keys()
         for a, writes in one.touches[array] for b, also in other.touches[array]
     )
@@ -144,7 +144,7 @@ def together(a: Access, b: Access, number: dict[Axis, int], loops: int) -> bool:
     return len({number[i] for i, j in pairs if i in number and j in number and number[i] == number[j]}) == loops
 
 
-def _disjoint(a: Access, b: Access) -> bool:
+def _never_meet(a: Access, b: Access) -> bool:
     """Whether two accesses touch no common element, by the ends of an index."""
     for i, j in zip(a.indices, b.indices, strict=True) if a.flat is b.flat else ():
         one, other = _index_ends(i), _index_ends(j)

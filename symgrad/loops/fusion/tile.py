@@ -127,13 +127,13 @@ def _arranged(items: Items) -> Items:
     made: list[Item] = []
     for item in items:
         if isinstance(item, (Loop, Statement)):
-            made.append(_ordered(item) if isinstance(item, Loop) else item)
+            made.append(_order_nest(item) if isinstance(item, Loop) else item)
         else:
             made.append(item.with_blocks(*map(_arranged, item.blocks)))
     return kept(items, made)
 
 
-def _ordered(loop: Loop) -> Loop:
+def _order_nest(loop: Loop) -> Loop:
     chain = [loop]
     while not chain[-1].tile and len(chain[-1].body) == 1 and isinstance(chain[-1].body[0], Loop):
         chain.append(chain[-1].body[0])

@@ -27,7 +27,7 @@ def order(program: LoopProgram) -> LoopProgram:
             inside.setdefault(loop, []).append(s)
     marked = {
         loop for loop, statements in inside.items()
-        if loop.walk in {Walk.FREE, Walk.SEQUENTIAL} and any(map(_is_serial, loop.body)) and _meet(statements, storage)
+        if loop.walk in {Walk.FREE, Walk.SEQUENTIAL} and any(map(_is_serial, loop.body)) and _clash(statements, storage)
     }
 
     def change(old: Item, item: Item) -> Item:
@@ -42,7 +42,7 @@ def _is_serial(item: Item) -> bool:
     return is_loop and all(isinstance(s, Statement) for s in item.body)  # type: ignore[union-attr]
 
 
-def _meet(statements: list[Statement], storage: Storages) -> bool:
+def _clash(statements: list[Statement], storage: Storages) -> bool:
     """Whether an array is written, and touched at several places."""
     written = {s.target.array for s in statements if storage[s.target.array].is_memory}
     places: dict[Array, Any] = {}

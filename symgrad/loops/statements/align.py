@@ -64,14 +64,14 @@ def align(lowered: LoopProgram) -> LoopProgram:
     frames = _framed(lowered.statements)
     hulls = {key: _frame_hull(frame) for key, frame in {id(frame): frame for frame in frames.values()}.items()}
     moved = {place: (f.offsets[place] - hulls[id(f)][0], hulls[id(f)][1], f) for place, f in frames.items()}
-    uneven = {id(f) for p, (offset, extent, f) in moved.items() if _moves(p) and partial(p, offset, extent)}
+    uneven = {id(f) for p, (offset, extent, f) in moved.items() if _moves_with(p) and partial(p, offset, extent)}
     if not uneven:
         return lowered
     placed = {p: m for p, m in moved.items() if id(m[2]) in uneven}
     made = [_Aligned(placed, s).statement() for s in lowered.statements]
     shapes: dict[Array, list[Any]] = {}
     for place, (_, extent, frame) in moved.items():
-        if isinstance(place, tuple) and _moves(place) and id(frame) in uneven:
+        if isinstance(place, tuple) and _moves_with(place) and id(frame) in uneven:
             shapes.setdefault(place[0], [*place[0].shape])[place[1]] = extent
     longer = {array: array.with_(shape=tuple(shape)) for array, shape in shapes.items() if shape != [*array.shape]}
     return lowered.with_body(tuple(made)).renamed(longer)
@@ -104,7 +104,7 @@ def partial(place: Place, offset: int, extent: Any) -> bool:
     return offset != 0 or _extent_at(place) != extent
 
 
-def _moves(place: Place) -> bool:
+def _moves_with(place: Place) -> bool:
     """Whether it gets the frame's extent, as do axes, and arrays that nobody else sees."""
     return isinstance(place, Axis) or place[0].is_temporary
 
@@ -115,7 +115,7 @@ def _extent_at(place: Place) -> Any:
 
 def _frame_hull(frame: Frame) -> tuple[int, Any]:
     """Return where a frame begins, and its extent: all of what moves."""
-    moving = [p for p in frame.offsets if _moves(p)] or list(frame.offsets)
+    moving = [p for p in frame.offsets if _moves_with(p)] or list(frame.offsets)
     low = min(frame.offsets[p] for p in moving)
     spans = {(frame.offsets[p], _extent_at(p)) for p in moving}  # few differ, and SymPy takes its time
     ends = [simplified(offset + extent - frame.extent) for offset, extent in spans]
@@ -128,7 +128,7 @@ def _frame_hull(frame: Frame) -> tuple[int, Any]:
 def _framed(statements: Sequence[Statement]) -> dict[Place, Frame]:
     """Join places into frames: along what is computed first, along inputs last."""
     frames: dict[Place, Frame] = {}
-    for place in _places(statements):
+    for place in _frame_places(statements):
         if isinstance(_extent_at(place), int) and _extent_at(place) < SHORTEST_FRAME:
             continue
         frames[place] = Frame(_extent_at(place), {place: 0})
@@ -159,7 +159,7 @@ def _join_all(statements: Sequence[Statement], joined: _Joined) -> None:
             joined.link(access)
 
 
-def _places(statements: Sequence[Statement]) -> Iterator[Place]:
+def _frame_places(statements: Sequence[Statement]) -> Iterator[Place]:
     for statement in statements:
         yield from statement.axes
         for access in (statement.target, *accesses(statement.value)):

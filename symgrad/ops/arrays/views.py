@@ -318,14 +318,14 @@ def diagonal_length(rows: Any, columns: Any, offset: int) -> Any:
     return shapes.simplified(sympy.Max(0, sympy.Min(rows, columns)))
 
 
-def _on_diagonal(lead: tuple[Any, ...], k: Any, offset: int) -> tuple[Any, ...]:
+def _diagonal_access(lead: tuple[Any, ...], k: Any, offset: int) -> tuple[Any, ...]:
     return (*lead, k + max(0, -offset), k + max(0, offset))
 
 
 diagonal = structured(
     name="diagonal", params=("offset",), evaluate=lambda x, offset: np.diagonal(x, offset, -2, -1),
     infer=lambda x, offset: ((*x.shape[:-2], diagonal_length(x.shape[-2], x.shape[-1], offset)), x.dtype),
-    body=lambda node: copy_body(node, lambda *i: _on_diagonal(i[:-1], i[-1], node.params[0])), view=True,
+    body=lambda node: copy_body(node, lambda *i: _diagonal_access(i[:-1], i[-1], node.params[0])), view=True,
     vjp=lambda g, y, x, offset: OPS["embed_diagonal"](g, offset=offset, shape=shape_of(x)[-2:]),
     sample=(case(lambda a: np.diagonal(a, 1) ** 2, (3, 4)), case(lambda a: np.trace(a) ** 2, (3, 3)),
             case(lambda a: np.diag(a, -1) ** 2, (3, 4))),
@@ -336,14 +336,14 @@ diagonal = structured(
 
 def _embed_value(x: Any, offset: int, shape: Any) -> Any:
     out = np.zeros((*x.shape[:-1], *shape), x.dtype)
-    out[_on_diagonal((...,), np.arange(x.shape[-1]), offset)] = x
+    out[_diagonal_access((...,), np.arange(x.shape[-1]), offset)] = x
     return out
 
 
 embed_diagonal = structured(
     name="embed_diagonal", params=("offset", "shape"), evaluate=_embed_value, moves=True,
     infer=lambda x, offset, shape: ((*x.shape[:-1], *shape), x.dtype),
-    body=lambda node: put_body(node, None, How.SET, (X, lambda *i: _on_diagonal(i[:-1], i[-1], node.params[0]))),
+    body=lambda node: put_body(node, None, How.SET, (X, lambda *i: _diagonal_access(i[:-1], i[-1], node.params[0]))),
     vjp=lambda g, y, x, offset, shape: OPS["diagonal"](g, offset=offset),
     batched=lambda size, **params: params,  # the shape is that of the last two axes
     sample=(case(lambda a: np.diag(a, 1) @ np.diag(a, 1), (3,)),), edges=(case(np.diag, (0,)),),

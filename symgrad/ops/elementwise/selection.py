@@ -51,7 +51,7 @@ def where_answer(condition: Any, /, *branches: Any) -> Any:
     return where(condition, *[value if hasattr(value, "dtype") else np.asarray(value, dtype) for value in cast])
 
 
-def _astype(x: Any, dtype: Any) -> Any:
+def _convert(x: Any, dtype: Any) -> Any:
     """Convert to another dtype, as ``x.astype(dtype)``."""
     x, kind = np.asarray(x), np.dtype(dtype)
     with np.errstate(invalid="ignore", over="ignore"):
@@ -72,7 +72,7 @@ def _chop(x: Any, kind: np.dtype[Any]) -> Any:
 
 
 astype = elementwise(
-    name="astype", params=("dtype",), numpy=_astype, result=lambda _x, dtype: np.dtype(dtype),
+    name="astype", params=("dtype",), numpy=_convert, result=lambda _x, dtype: np.dtype(dtype),
     vjp=lambda g, _y, x, dtype: OPS["astype"](g, dtype=x.dtype) if x.dtype.kind == "f" == g.dtype.kind else None,
     c={"fiub": "({t}){0}", "f>i": "({t})sg_{via}{f}({0})", "f>u": "({t})sg_{via}{f}({0})"},
     sample=normal(), edges=(*SPECIAL, *UNHELD))

@@ -198,7 +198,7 @@ def _pull(
     count, nodes, named = _as_loop(op, [x.node for x in xs], **named)
     if named["length"] is None and not named["runs"]:
         named["runs"] = default_runs(nodes[named["fixed"] :])
-    found = _pull_loop(count, gs[len(gs) - _results(named) :], active[len(xs) - len(nodes) :], nodes, guarded, **named)
+    found = _pull_loop(count, gs[len(gs) - _outputs(named) :], active[len(xs) - len(nodes) :], nodes, guarded, **named)
     return [*[None] * (len(xs) - len(nodes)), *found]
 
 
@@ -209,7 +209,7 @@ def _push(op: Control, node: Node, dots: Sequence[Any], pushforward: Any) -> lis
     return [*[None] * (op is while_), *found]
 
 
-def _results(named: dict[str, Any]) -> int:
+def _outputs(named: dict[str, Any]) -> int:
     return len(named["body"].outputs)
 
 

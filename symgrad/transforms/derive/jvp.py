@@ -93,7 +93,7 @@ def pushforward(program: Program, wrt: Sequence[int], of: Sequence[int]) -> Prog
     return replace(forward, inputs=(*primals, *tangents), labels=labels, scope=scope)
 
 
-def _moved(*_: Node, primal: Node, wrt: tuple[int, ...], of: tuple[int, ...]) -> list[Any]:
+def _renewed(*_: Node, primal: Node, wrt: tuple[int, ...], of: tuple[int, ...]) -> list[Any]:
     """Return the cotangents' shapes and dtypes."""
     del of
     return [(primal.inputs[k].shape, primal.inputs[k].dtype) for k in wrt]
@@ -111,7 +111,7 @@ def _push_transposed(
 
 
 _TRANSPOSED = Control(
-    "transposed", ("primal", "wrt", "of"), infer=lambda *_, **__: ((), SEVERAL), results=_moved, vjp=_push_transposed,
+    "transposed", ("primal", "wrt", "of"), infer=lambda *_, **__: ((), SEVERAL), results=_renewed, vjp=_push_transposed,
     zeros=lambda zero, *, wrt, **_: [all(zero)] * len(wrt), needs=lambda _, *, of, **__: (True,) * len(of),
 )
 """Stands for a pullback that nobody computes."""

@@ -43,7 +43,7 @@ def residuals(program: Program, vectors: Sequence[Node]) -> list[Node]:
         if node in work:
             continue
         missing = [i for i in dict.fromkeys(node.inputs) if i not in work]
-        if not _cheap(node) or len(missing) != 1 or _bytes(missing[0]) > _bytes(node):
+        if not _cheap(node) or len(missing) != 1 or _value_bytes(missing[0]) > _value_bytes(node):
             kept.add(node)
         elif missing[0] not in seen:  # the one value that it needs beside what is known, and no larger
             seen.add(missing[0])
@@ -79,6 +79,6 @@ def _recomputing_costs(nodes: Sequence[Node], kept: set[Node]) -> tuple[dict[Nod
     return work, left
 
 
-def _bytes(node: Node) -> int:
+def _value_bytes(node: Node) -> int:
     """Return how large a value is; unknown extents are taken to be equal and large."""
     return shapes.upper(shapes.size(node.shape), 1 << 16) * node.dtype.itemsize

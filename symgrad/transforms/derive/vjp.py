@@ -137,7 +137,7 @@ def sweep(
                     arrived.setdefault(read, []).append(part)
                 continue
             total = meet(trace, arrived.pop(node), poles, node)
-            _own(total.value.node, node)
+            _own_rule(total.value.node, node)
             if node in wanted:
                 wanted[node] = total.value.node
             if isinstance(node.op, Result):
@@ -152,7 +152,7 @@ def sweep(
         ]
 
 
-def _own(cotangent: Node, node: Node) -> None:
+def _own_rule(cotangent: Node, node: Node) -> None:
     """Say whose cotangent it is that has just been made, for its name in C."""
     made, owner = cotangent.line, node.line
     if node.is_input:

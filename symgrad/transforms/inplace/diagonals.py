@@ -45,10 +45,10 @@ def _read_at_places(graph: Graph, node: Node, inputs: tuple[Node, ...]) -> Node:
     if _is_at_places(node, inputs):
         if node.op.put:
             return written(graph, np.diagonal, inputs[0])
-        return written(graph, _on_diagonal, *inputs[:2], add=node.op is add_at)
+        return written(graph, _reads_diagonal, *inputs[:2], add=node.op is add_at)
     if _is_laid_flat(node, inputs):
         flat, value = inputs[0].inputs
-        return written(graph, _on_diagonal, flat.inputs[0], value)
+        return written(graph, _reads_diagonal, flat.inputs[0], value)
     return copied(graph, node, inputs)
 
 
@@ -78,7 +78,7 @@ def _is_at_places(node: Node, inputs: tuple[Node, ...]) -> bool:
     return np.array_equal(array(index), np.arange(n)) if index.is_constant else False
 
 
-def _on_diagonal(x: Any, value: Any, *, add: bool = False) -> Any:
+def _reads_diagonal(x: Any, value: Any, *, add: bool = False) -> Any:
     """Choose the value, or the sum with it, on the diagonal, and the matrix elsewhere."""
     rows = arange(Tracer(as_node(x.owner, np.int64(0)), x.owner), count=x.node.shape[0], step=1)
     column = value[:, None]

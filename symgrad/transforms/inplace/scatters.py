@@ -71,13 +71,13 @@ def gather_scatters(program: Program) -> Program:
         return program
     nodes = program.nodes()
     uses = Counter([i for node in nodes for i in node.inputs] + [*program.outputs])
-    writes = {node: found for node in nodes if (found := _write(node, uses)) is not None}
+    writes = {node: found for node in nodes if (found := _read_write(node, uses)) is not None}
     if not writes:
         return program
     return rebuild(program, _Runs(writes, uses).rewritten)
 
 
-def _write(node: Node, uses: Counter[Node]) -> _Write | None:
+def _read_write(node: Node, uses: Counter[Node]) -> _Write | None:
     """Read one write through traced numbers; ``out[i] = out[i] + x`` is an addition."""
     if node.op not in WRITES:
         return None
@@ -96,7 +96,7 @@ def _write(node: Node, uses: Counter[Node]) -> _Write | None:
     for place, other in ((0, 1), (1, 0))[: 2 if value.op.numpy is np.add else 1]:
         read = value.inputs[place]
         own = read.op is gather and read.params == (axes,) and _one_place(read.inputs[1:], tuple(indices))
-        if own and _same(read.inputs[0], before) and uses[read] == 1 and read is not value.inputs[other]:
+        if own and _is_one_array(read.inputs[0], before) and uses[read] == 1 and read is not value.inputs[other]:
             passing, part = (read, value, *whole), value.shape if places else None
             negative = value.op.numpy is np.subtract
             return _Write(add_at, before, value.inputs[other], tuple(indices), axes, negative, passing, part, once)
@@ -121,7 +121,7 @@ def _one_place(one: tuple[Node, ...], other: tuple[Node, ...]) -> bool:
     return all(np.array_equal(a.ravel(), b.ravel()) for a, b in zip(first, second, strict=True))
 
 
-def _same(one: Node, other: Node) -> bool:
+def _is_one_array(one: Node, other: Node) -> bool:
     """Whether two arrays are one, or of one shape and filled with one number."""
     if one is other or one.shape != other.shape:
         return one is other
@@ -183,7 +183,7 @@ class _Runs:
                 indices = [[i if i.node.shape == part else broadcast_to(i, shape=part) for i in c] for c in indices]
             start = first_axis(first.axes)
             whole, *places = [
-                _joined(trace, values, axis, along=bool(part)) if len(run) > 1 else values[0]
+                _one_scatter(trace, values, axis, along=bool(part)) if len(run) > 1 else values[0]
                 for values, axis in [(values, start), *[(column, 0) for column in indices]]
             ]
             if first.once:
@@ -218,7 +218,7 @@ def _all_but_last(values: Any, places: list[Any], extents: list[Any], each: int,
     return np.where(dropped, values.dtype.type(-0.0), values)
 
 
-def _joined(trace: Trace, values: Sequence[Any], axis: int, *, along: bool) -> Any:
+def _one_scatter(trace: Trace, values: Sequence[Any], axis: int, *, along: bool) -> Any:
     """Put values of one shape one behind the other, along an axis they have or along a new one."""
     nodes, shape = [v.node for v in values], values[0].node.shape
     if not along:

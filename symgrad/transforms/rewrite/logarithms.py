@@ -36,7 +36,7 @@ class Logarithms:
         stack = [node]
         while stack:
             top = stack[-1]
-            missing = [i for i in _factors(top) if i not in kinds] if top not in kinds else []
+            missing = [i for i in _log_parts(top) if i not in kinds] if top not in kinds else []
             if missing:
                 stack.extend(missing)
                 continue
@@ -50,7 +50,7 @@ class Logarithms:
 
         A sum of few exponentials, each stretched over many terms, stays: its logsumexp would take one for each term.
         """
-        op, factors = node.op, _factors(node)
+        op, factors = node.op, _log_parts(node)
         kinds = [self._kinds[f] for f in factors]
         if len(factors) > 1 or op.aligned:
             kept = [f for f in factors if self._kinds[f] >= BOUNDED and shapes.size(f.shape) == shapes.size(node.shape)]
@@ -72,7 +72,7 @@ class Logarithms:
             return None
         needed, stack = {node}, [node]
         while stack:
-            for factor in _factors(stack.pop()):
+            for factor in _log_parts(stack.pop()):
                 if factor not in needed and factor not in self._forms:
                     needed.add(factor)
                     stack.append(factor)
@@ -83,7 +83,7 @@ class Logarithms:
 
     def _form(self, graph: Graph, node: Node) -> Node:
         """Write the logarithm of a value by those of its factors; it has the value's shape and dtype."""
-        op, factors, known = node.op, _factors(node), array(node)
+        op, factors, known = node.op, _log_parts(node), array(node)
         if known is not None:
             with np.errstate(divide="ignore"):
                 return literal(graph, np.log(known))
@@ -96,7 +96,7 @@ class Logarithms:
         return written(graph, (op.logs if factors else op.log) or op, *x, **node.named)
 
 
-def _factors(node: Node) -> tuple[Node, ...]:
+def _log_parts(node: Node) -> tuple[Node, ...]:
     """Return the inputs whose logarithms make up the value's."""
     if is_selection(node):
         return node.inputs[:1]

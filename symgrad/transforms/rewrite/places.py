@@ -35,7 +35,7 @@ def placed(run: Run, node: Node) -> Node | None:
         regions = node.param("indices")
 
         def somewhere(zero: Any) -> Any:
-            return reduce(np.logical_or, [_inside(zero, region, node.shape) for region in regions])
+            return reduce(np.logical_or, [_is_within(zero, region, node.shape) for region in regions])
 
         return shaped(run.graph, written(run.graph, somewhere, literal(run.graph, 0, INT)), node.shape)
     if not is_static(node.shape) or any(array(i) is None for i in node.inputs[len(pieces) :]):
@@ -71,11 +71,11 @@ def by_places(run: Run, node: Node) -> Node | None:
 
     ``1 - np.eye(n)`` and ``np.tri(n)`` would be read from memory.
     """
-    inputs = tuple([_compared(run, i) or i for i in node.inputs])
+    inputs = tuple([_comparison_region(run, i) or i for i in node.inputs])
     return None if inputs == node.inputs else make(run.graph, node.op, *inputs, **node.named)
 
 
-def _compared(run: Run, node: Node) -> Node | None:
+def _comparison_region(run: Run, node: Node) -> Node | None:
     values = array(node)
     if values is None or values.ndim != 2 or min(values.shape) < 2:
         return None
@@ -104,17 +104,17 @@ def _compared(run: Run, node: Node) -> Node | None:
     return shaped(run.graph, written(run.graph, chosen, literal(run.graph, 0, INT), *numbers), node.shape)
 
 
-def _inside(zero: Any, region: Any, shape: Shape) -> Any:
+def _is_within(zero: Any, region: Any, shape: Shape) -> Any:
     """Say which places a region has."""
     found = [
         condition for axis, (entry, dim) in enumerate(zip(region, shape, strict=True))
         if entry not in {(0, dim, 1), (dim - 1, dim, -1)}
-        for condition in _along(zero, _counted_along(zero, dim, len(shape) - axis - 1), entry, dim)
+        for condition in _region_axis(zero, _counted_along(zero, dim, len(shape) - axis - 1), entry, dim)
     ]
     return reduce(np.logical_and, found) if found else Tracer(literal(zero.owner.graph, True, bool), zero.owner)
 
 
-def _along(zero: Any, at: Any, entry: Any, dim: Dim) -> list[Any]:
+def _region_axis(zero: Any, at: Any, entry: Any, dim: Dim) -> list[Any]:
     """Say which places a region has along one axis: from one to another one, and how far apart."""
     if len(entry) == 1:
         return [at == _index_number(zero, entry[0])]

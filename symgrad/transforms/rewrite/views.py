@@ -149,7 +149,7 @@ def _behind_set_slice(graph: Graph, node: Node, x: Node, index: Any) -> Node | N
         written = x.params[0]
         if written == index:
             return x.inputs[1]
-        if not _disjoint(written, index):
+        if not _share_nothing(written, index):
             break
         x = x.inputs[0]
     return make(graph, node.op, x, index=index) if x is not node.inputs[0] else None
@@ -263,7 +263,7 @@ def _as_ranges(region: Any) -> list[Any]:
     return [entry if len(entry) == 3 else (entry[0], 1, 1) for entry in region]
 
 
-def _disjoint(first: Any, second: Any) -> bool:
+def _share_nothing(first: Any, second: Any) -> bool:
     """Whether two places surely share no element: on some axis, two different single positions."""
     return any(
         not _is_range(a) and not _is_range(b) and type(a[0]) is type(b[0]) is int and a[0] != b[0]
