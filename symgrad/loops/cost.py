@@ -130,8 +130,8 @@ def count(program: LoopProgram) -> Tally:
             if around and around[-1].walk is Walk.LANES:
                 in_lanes[name] += number * often
     used = {a.array: None for s, _ in program.paths for a in (*s.reads, s.target)}
-    inputs = sum((_array_bytes(a) for a in used if a.is_given), 0)
-    outputs = sum((_array_bytes(a) for a in used if a.kind is Kind.OUTPUT), 0)
+    inputs = sum((_all_bytes(a) for a in used if a.is_given), 0)
+    outputs = sum((_all_bytes(a) for a in used if a.kind is Kind.OUTPUT), 0)
     return Tally(
         {kind: shapes.simplified(done[kind]) for kind in KINDS if kind in done},
         {name: shapes.simplified(calls[name]) for name in sorted(calls)},
@@ -284,7 +284,7 @@ def _loads_of(access: Access, around: Around, often: Any, statement: Statement) 
     return often if depth == len(around) else run_count(around[:depth], statement)
 
 
-def _array_bytes(array: Array) -> Any:
+def _all_bytes(array: Array) -> Any:
     return shapes.size(array.shape) * array.dtype.itemsize
 
 

@@ -32,14 +32,14 @@ def in_sympy(program: Program, given: Sequence[Any]) -> list[Any]:
     """
     known: dict[Node, Any] = {}
     if program.guards:
-        _refusal("conditions of Python on values: it is one of several paths", program.guards[0])
+        _lacks("conditions of Python on values: it is one of several paths", program.guards[0])
     left, expressions = LARGEST, dict(zip(program.inputs, given, strict=True))
     for node in program.nodes():
         if not all(isinstance(extent, int) for extent in node.shape):
-            _refusal(f"the open extents {', '.join(map(str, node.shape))}", node, "arrays, or specs with numbers")
+            _lacks(f"the open extents {', '.join(map(str, node.shape))}", node, "arrays, or specs with numbers")
         left -= math.prod(node.shape)
         if left < 0:
-            _refusal(f"more than {LARGEST} numbers on the way", node, "smaller arrays")
+            _lacks(f"more than {LARGEST} numbers on the way", node, "smaller arrays")
         if node in expressions:
             value = expressions[node]
             known[node] = _objects(_symbol_array(node) if value is None else value)
@@ -48,7 +48,7 @@ def in_sympy(program: Program, given: Sequence[Any]) -> list[Any]:
     sizes: dict[Any, int] = {}
     for node in program.results:
         if sum(_parts_of(one, sizes) for one in known[node].ravel()) > LARGEST:
-            _refusal(f"more than {LARGEST} operations where what occurs twice is written twice", node, "smaller arrays")
+            _lacks(f"more than {LARGEST} operations where what occurs twice is written twice", node, "smaller arrays")
     return [_result(known[node]) for node in program.results]
 
 
@@ -57,7 +57,7 @@ def shape_given(leaf: Any) -> tuple[int, ...] | None:
     return _objects(leaf).shape if hasattr(leaf, "free_symbols") and hasattr(leaf, "subs") else None
 
 
-def _refusal(what: str, node: Node, instead: str | None = None) -> None:
+def _lacks(what: str, node: Node, instead: str | None = None) -> None:
     raise UnsupportedError(f"to_sympy: the function has {what}", line=node.line, instead=instead)
 
 

@@ -530,7 +530,7 @@ MISTAKES: dict[str, tuple[str, bool, str, Patch]] = {
     "contract: everything in registers": ("mixture", False, BOTH, after("contract", in_registers)),
     "contract: a window one short": ("logistic", False, BOTH, after("contract", short_windows)),
     "elide: a copy is left out": ("network", False, BOTH, instead(store, "_with_outputs", lambda program, _: program)),
-    "adopt: an output that is needed is overwritten": ("running", False, BOTH, inside(store, "_walked", lambda _: ())),
+    "adopt: an output that is needed is overwritten": ("running", False, BOTH, inside(store, "_at_own", lambda _: ())),
     "fit: no tile is left": ("mixture", False, BOTH, after("fit", without_tiles)),
     "blas: a tile that is gone": ("running", False, VERIFIER, after("blas", in_a_window)),
     "promote: the register is not written back": (

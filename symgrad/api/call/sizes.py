@@ -119,7 +119,7 @@ class Sizes:
             return None
         fitting = [(pattern, names, entry) for pattern, entry in self._open if (names := unify(pattern, extents))]
         if fitting:
-            closer = (_with_numbers(pattern, extents, entry.call.unmet(names)) for pattern, names, entry in fitting)
+            closer = (_numbers_for(pattern, extents, entry.call.unmet(names)) for pattern, names, entry in fitting)
             return next((pattern for pattern in closer if self._is_new(pattern)), None)
         for seen in self._alike(extents):
             for options in ({}, {"changed": True}, {"related": True}):
@@ -182,7 +182,7 @@ class Sizes:
         return [f"({', '.join(map(str, pattern))}): {why}" for pattern, why in self.refusals.items()]
 
 
-def _with_numbers(pattern: Pattern, extents: Extents, names: frozenset[str]) -> Pattern:
+def _numbers_for(pattern: Pattern, extents: Extents, names: frozenset[str]) -> Pattern:
     """Put numbers in the place of some of a pattern's names.
 
     >>> _closed(("n", "m", "n+1"), (1, 5, 2), frozenset("n"))

@@ -111,7 +111,7 @@ def _scan(f: Any, init: Any, xs: Any, *, length: Any, reverse: bool, checkpoint:
     given = [*reads, *_carried_nodes(outer, leaves, body.inputs[len(reads) :], carried)]
     fixed = len(reads)
     with at_user_line(outer):
-        runs = _lengths(body, fixed, carried, steps, checkpoint, memory)
+        runs = _runs_of(body, fixed, carried, steps, checkpoint, memory)
         made = checkpoints.scanned(outer.graph, body, given, steps, fixed, carried, bool(reverse), runs)
     return optree.tree_unflatten(point.tree, [Tracer(y, outer) for y in made])
 
@@ -140,7 +140,7 @@ def _scan_in_runs(f: Any, init: Any, xs: Any, steps: Any, reverse: bool, checkpo
     return _while_or_counted("sg.scan", step, (np.int64(0), init), checkpoint, memory, count=steps)[1], None
 
 
-def _lengths(body: Program, fixed: int, carried: int, steps: Any, checkpoint: Any, memory: Any) -> list[int]:
+def _runs_of(body: Program, fixed: int, carried: int, steps: Any, checkpoint: Any, memory: Any) -> list[int]:
     """Return how long runs are, of which only what is carried into them is kept."""
     if memory is None:
         return checkpoints.lengths(checkpoint, steps, body.inputs[fixed : fixed + carried])
@@ -369,7 +369,7 @@ def _while_or_counted(
     given = [*reads, *_carried_nodes(outer, leaves, step.inputs[len(reads) :], carried)]
     fixed = len(reads)
     with at_user_line(outer):
-        named = {"body": step, "fixed": fixed, "runs": tuple(_lengths(step, fixed, carried, most, checkpoint, memory))}
+        named = {"body": step, "fixed": fixed, "runs": tuple(_runs_of(step, fixed, carried, most, checkpoint, memory))}
     if tests:
         found = _make_results(outer, while_, given, 1 + carried, **named, test=tests[0], most=most)[1:]
     else:

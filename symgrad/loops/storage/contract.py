@@ -138,7 +138,7 @@ def _last_reads(program: LoopProgram, writers: dict[Array, list[Statement]]) -> 
     for order, (item, around) in enumerate(walk(program.body)):
         begins[item] = order
         touches.append((order, item, around))
-        place = _walked(item.target, around) if isinstance(item, Statement) and item in single else None
+        place = _at_own(item.target, around) if isinstance(item, Statement) and item in single else None
         if place is not None:
             ends[single[item]] = _End(order, around, place)
     wanted: dict[Array, tuple[_End, int, Array]] = {}
@@ -158,7 +158,7 @@ def _last_reads(program: LoopProgram, writers: dict[Array, list[Statement]]) -> 
             end, begin, _ = wanted[access.array]
             if order < begin:
                 continue
-            own = around == end.around and order <= end.order and _walked(access, around) == end.place
+            own = around == end.around and order <= end.order and _at_own(access, around) == end.place
             if not own or not isinstance(item, Statement) or item.routine is not None:
                 del wanted[access.array]
     return {array: output for array, (*_, output) in wanted.items()}
@@ -170,7 +170,7 @@ def _sets_each_once(statement: Statement) -> bool:
     return statement.how == How.SET and not partly
 
 
-def _walked(access: Access, around: tuple[Item, ...]) -> tuple[Item, ...] | None:
+def _at_own(access: Access, around: tuple[Item, ...]) -> tuple[Item, ...] | None:
     """Return which loops an access's indices are the variables of; None for any other kind of index."""
     walked = {axis: loop for loop in around if isinstance(loop, Loop) and loop.is_walked for axis in loop.members}
     found = [walked[i] for i in access.indices if isinstance(i, Axis) and i in walked]

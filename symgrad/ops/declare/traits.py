@@ -85,10 +85,10 @@ def traits(op: Elementwise, params: tuple[Any, ...] = ()) -> Traits:
             joint=_parity(y, at(*[-v if k in turned else v for k, v in enumerate(x)])) if floats and op.mirrors else 0,
             keeps_zeros=all(_tried_keeping_zeros(parity[k], y, turned[k]) for k in floats if parity[k]),
             commutes=op.commutes and op.arity == 2 and len({*of}) == 1 and _nearly_equal(y, at(*x[::-1])),
-            sees_zero=tuple([k in turned and not _alike(*[
+            sees_zero=tuple([k in turned and not _equals(*[
                 with_one(k, np.where(x[k] == 0, zero, x[k])) for zero in (0.0, -0.0)
             ]) for k in range(op.arity)]),
-            sees_nan=not all(_alike(with_one(k, np.full(y.shape, np.nan)), with_one(k, np.full(y.shape, -np.nan)))
+            sees_nan=not all(_equals(with_one(k, np.full(y.shape, np.nan)), with_one(k, np.full(y.shape, -np.nan)))
                              for k in floats),
             linear=linear,
             slopes=tuple([float(at(*unit)) for unit in np.eye(op.arity)]) if linear and len(floats) == op.arity else (),
@@ -126,7 +126,7 @@ def _nearly_equal(one: Any, other: Any) -> bool:
     return bool(np.allclose(one, other, rtol=1e-12, atol=0, equal_nan=True))
 
 
-def _alike(one: Any, other: Any) -> bool:
+def _equals(one: Any, other: Any) -> bool:
     return bool(np.array_equal(one, other, equal_nan=one.dtype.kind == "f"))
 
 
@@ -143,7 +143,7 @@ def chooses(op: Op) -> bool:
     if OPS.get(op.name) is not op or not isinstance(op, Elementwise) or op.params or op.arity != len(CHOICE):
         return False
     there = np.array(CHOICE[0])
-    return kinds(op)[0] == "bool" and _alike(np.asarray(op.evaluate(there, *CHOICE[1:])), np.where(there, *CHOICE[1:]))
+    return kinds(op)[0] == "bool" and _equals(np.asarray(op.evaluate(there, *CHOICE[1:])), np.where(there, *CHOICE[1:]))
 
 
 @cache

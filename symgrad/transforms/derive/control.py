@@ -198,7 +198,7 @@ def _pull(
     count, nodes, named = _as_loop(op, [x.node for x in xs], **named)
     if named["length"] is None and not named["runs"]:
         named["runs"] = default_runs(nodes[named["fixed"] :])
-    found = _pull_loop(count, gs[len(gs) - _outputs(named) :], active[len(xs) - len(nodes) :], nodes, guarded, **named)
+    found = _pull_loop(count, gs[len(gs) - _made_by(named) :], active[len(xs) - len(nodes) :], nodes, guarded, **named)
     return [*[None] * (len(xs) - len(nodes)), *found]
 
 
@@ -209,7 +209,7 @@ def _push(op: Control, node: Node, dots: Sequence[Any], pushforward: Any) -> lis
     return [*[None] * (op is while_), *found]
 
 
-def _outputs(named: dict[str, Any]) -> int:
+def _made_by(named: dict[str, Any]) -> int:
     return len(named["body"].outputs)
 
 
@@ -270,7 +270,7 @@ def _pull_loop(
         there = closed(kept, (*outputs, *stacked), body.name)
         how: dict[str, Any] = {"body": there, "fixed": sum([x in inputs[:fixed] for x in kept]), "carried": len(state)}
         if not again:
-            forward = _repeat(graph, count, [outer[x] for x in kept], **how, length=length, reverse=reverse)
+            forward = _rounds(graph, count, [outer[x] for x in kept], **how, length=length, reverse=reverse)
             tapes = [make(graph, result, forward, number=len(state) + k) for k in range(len(stacked))]
         else:
             constants = [x for x in inputs[:fixed] if x in read or x in kept]
@@ -292,7 +292,7 @@ def _pull_loop(
         [*constants, *first.values(), *left, *named, *sums, *rows, *[plan.bars[k] for k in plan.given]], outputs,
         f"{body.name}_back",
     )
-    backward = _repeat(
+    backward = _rounds(
         graph, count, [
             *[outer[x] for x in (*constants, *first)], *[count] * len(left),  # type: ignore[list-item]  # it is known
             *[zeros(trace, body.outputs[k]) if gs[k] is None else gs[k].node for k in plan.state],
@@ -307,7 +307,7 @@ def _pull_loop(
     return found
 
 
-def _repeat(graph: Graph, count: Node | None, given: Sequence[Node], runs: tuple[int, ...] = (), **named: Any) -> Node:
+def _rounds(graph: Graph, count: Node | None, given: Sequence[Node], runs: tuple[int, ...] = (), **named: Any) -> Node:
     """Make a loop of a known number of steps, or of as many as a value says."""
     return make(graph, scan, *given, **named) if count is None else make(
         graph, counted, count, *given, **named, runs=runs,
@@ -531,7 +531,7 @@ def _push_loop(
     stepped = closed(inputs, [program.outputs[k] for k in places], program.name)
     both, staying = beside(nodes, given, fixed, last, len(nodes)), fixed + sum(moving[:fixed])
     if test is None:
-        made = _repeat(
+        made = _rounds(
             trace.graph, count, both, runs, body=stepped, length=length, reverse=reverse, fixed=staying,
             carried=carried + sum(moving[fixed:last]),
         )
