@@ -10,9 +10,7 @@ from typing import Any
 __all__ = ["cho_factor", "cho_solve", "solve_triangular"]
 
 
-def solve_triangular(
-    a: Any, b: Any, trans: int | str = 0, lower: bool = False, unit_diagonal: bool = False,
-) -> Any:
+def solve_triangular(a: Any, b: Any, trans: int | str = 0, lower: bool = False, unit_diagonal: bool = False) -> Any:
     """Solve a system with a triangular matrix, as `scipy.linalg.solve_triangular`.
 
     Args:

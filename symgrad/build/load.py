@@ -71,9 +71,7 @@ class Library:
         return int(ffi.cast("uintptr_t", self.entry))
 
 
-def build(
-    source: Source, toolchain: Toolchain, options: Options, announce: Callable[[], object] = bool,
-) -> Library:
+def build(source: Source, toolchain: Toolchain, options: Options, announce: Callable[[], object] = bool) -> Library:
     """Compile `source`, or find it in the cache, and load it; `announce` is called before a compiler runs.
 
     Example:

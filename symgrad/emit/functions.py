@@ -27,15 +27,7 @@ from symgrad.options import TEAM, Options, Target
 from symgrad.pipeline import uncollected
 from symgrad.render import render
 from symgrad.render.functions import Functions
-from symgrad.render.package import (
-    DispatchView,
-    EntryView,
-    ErrorView,
-    PathView,
-    PortView,
-    PythonView,
-    WatchView,
-)
+from symgrad.render.package import DispatchView, EntryView, ErrorView, PathView, PortView, PythonView, WatchView
 from symgrad.render.package import functions_text as printed
 from symgrad.render.printer import index, size, size_functions
 from symgrad.render.views import FunctionView

@@ -110,9 +110,7 @@ def adagrad_da(
     return elementwise(step, kept, learning_rate=learning_rate, l1=l1, l2=l2)
 
 
-def ftrl(
-    learning_rate: Number, initial_accumulator: float = 0.1, l1: Number = 0.0, l2: Number = 0.0,
-) -> Optimizer:
+def ftrl(learning_rate: Number, initial_accumulator: float = 0.1, l1: Number = 0.0, l2: Number = 0.0) -> Optimizer:
     """Follow the regularized leader (H. McMahan et al., Ad click prediction, 2013); `l1` makes parameters zero.
 
     It keeps ``accum``, the sum of squares, and ``linear``.
@@ -220,9 +218,7 @@ def adamw(
     return _shrinking(adam(learning_rate, b1, b2, eps, eps_mode="paper"), weight_decay, mask)
 
 
-def nadam(
-    learning_rate: Number = 0.001, b1: Number = 0.9, b2: Number = 0.999, eps: Number = 1e-8,
-) -> Optimizer:
+def nadam(learning_rate: Number = 0.001, b1: Number = 0.9, b2: Number = 0.999, eps: Number = 1e-8) -> Optimizer:
     """Take `adam` ("paper") with Nesterov's momentum (T. Dozat, 2016), without a schedule of `b1`, as optax does.
 
     The mean of gradients is ``b1 * m / (1 - b1**(n + 1)) + (1 - b1) * g / (1 - b1**n)``.
@@ -235,9 +231,7 @@ def nadam(
     return _moments(step, {}, learning_rate, b1, b2, eps)
 
 
-def adamax(
-    learning_rate: Number = 0.001, b1: Number = 0.9, b2: Number = 0.999, eps: Number = 1e-8,
-) -> Optimizer:
+def adamax(learning_rate: Number = 0.001, b1: Number = 0.9, b2: Number = 0.999, eps: Number = 1e-8) -> Optimizer:
     """Take `adam` with a largest size in the place of the root (section 7 of its paper).
 
     It keeps ``m`` and ``u = max(b2 * u, |g| + eps)``, and is ``p - learning_rate / (1 - b1**n) * m / u``, as in PyTorch
@@ -251,9 +245,7 @@ def adamax(
     return elementwise(step, {"m": 0.0, "u": 0.0}, learning_rate=learning_rate, b1=b1, b2=b2, eps=eps)
 
 
-def amsgrad(
-    learning_rate: Number = 0.001, b1: Number = 0.9, b2: Number = 0.999, eps: Number = 1e-8,
-) -> Optimizer:
+def amsgrad(learning_rate: Number = 0.001, b1: Number = 0.9, b2: Number = 0.999, eps: Number = 1e-8) -> Optimizer:
     """Take `adam` ("paper") with the largest ``v`` so far (S. Reddi et al., 2018), as PyTorch does; it keeps ``v_max``.
 
     The bias is corrected behind the maximum; optax corrects it before.

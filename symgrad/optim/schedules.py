@@ -138,9 +138,7 @@ def cosine_decay(value: float, steps: float, alpha: float = 0.0) -> Schedule:
     return schedule(decayed, value=value, steps=steps, alpha=alpha)
 
 
-def cosine_restarts(
-    value: float, steps: float, t_mul: float = 2.0, m_mul: float = 1.0, alpha: float = 0.0,
-) -> Schedule:
+def cosine_restarts(value: float, steps: float, t_mul: float = 2.0, m_mul: float = 1.0, alpha: float = 0.0) -> Schedule:
     """Fall along half a cosine again and again, each time `t_mul` times as long and `m_mul` times as high (SGDR).
 
     `t_mul` is fixed where the function is compiled; the other numbers are in the state.

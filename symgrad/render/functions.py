@@ -30,18 +30,7 @@ from symgrad.ir.shapes import simplified, symbol, upper
 from symgrad.loops.machine import LINE, WAKES
 from symgrad.loops.program import COUNT, Cond, Kind, Loop, Outlined, Piece, Place, Walk, While, paths, touched, walk
 from symgrad.ops.declare.forms import ANSWERS
-from symgrad.ops.declare.spelling import (
-    BEYOND,
-    FLAG,
-    NOT_A_NUMBER,
-    SET,
-    UNLESS,
-    ctype,
-    pattern,
-    stored,
-    suffix,
-    uses,
-)
+from symgrad.ops.declare.spelling import BEYOND, FLAG, NOT_A_NUMBER, SET, UNLESS, ctype, pattern, stored, suffix, uses
 from symgrad.ops.declare.traits import chooses
 from symgrad.render.names import Names, Scope
 from symgrad.render.printer import (

@@ -264,9 +264,7 @@ def _added(equality: Equality, node: Node, read: Read, values: list[Scaled]) -> 
     if node.op.numpy is np.subtract:
         b = b._replace(scale=-b.scale)
     opposite = sorted((x.number, -x.scale) for x in (a, b))
-    number, sign = equality.either(
-        ("add", node.dtype, *sorted([a.scaled, b.scaled])), ("add", node.dtype, *opposite),
-    )
+    number, sign = equality.either(("add", node.dtype, *sorted([a.scaled, b.scaled])), ("add", node.dtype, *opposite))
     return Scaled(number, sign, a.exact and b.exact and sign > 0)
 
 

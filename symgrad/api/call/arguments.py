@@ -450,9 +450,7 @@ class Arguments:
     def leading(self, extra: int) -> int:
         """Count the parameters without a default that come before so many extra arguments."""
         every = [] if self.signature is None else self.signature.parameters.values()
-        required = [
-            p for p in every if p.default is p.empty and p.kind in {p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD}
-        ]
+        required = [p for p in every if p.default is p.empty and p.kind in {p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD}]
         if len(required) <= extra:
             raise ArgumentError(
                 f"{self.name}() has {len(required)} parameters without a default, and {extra} are given",

@@ -117,9 +117,7 @@ def value_and_grad(
 # -- on traced values
 
 
-def _grad(
-    fun: Any, signature: Signature, leaves: list[Any], *, argnums: Argnums, has_aux: bool, value: bool,
-) -> Any:
+def _grad(fun: Any, signature: Signature, leaves: list[Any], *, argnums: Argnums, has_aux: bool, value: bool) -> Any:
     point = at(fun, signature, leaves, has_aux=has_aux)
     children = point.tree.children()
     if point.has_aux:
@@ -286,9 +284,7 @@ def _as_trees(point: Point, wanted: list[Chosen], argnums: Argnums, blocks: dict
     return (jacobian, point.value()[1]) if point.has_aux else jacobian
 
 
-def _jacfwd(
-    fun: Any, signature: Signature, leaves: list[Any], *, argnums: Argnums, has_aux: bool,
-) -> Any:
+def _jacfwd(fun: Any, signature: Signature, leaves: list[Any], *, argnums: Argnums, has_aux: bool) -> Any:
     """`jacfwd` on traced values: every unit tangent of every array pushed forward."""
     point = at(fun, signature, leaves, has_aux=has_aux)
     wanted, inputs, blocks = _wanted_arguments(point, argnums), point.program.inputs, {}
@@ -301,9 +297,7 @@ def _jacfwd(
     return _as_trees(point, wanted, argnums, blocks)
 
 
-def _jacrev(
-    fun: Any, signature: Signature, leaves: list[Any], *, argnums: Argnums, has_aux: bool,
-) -> Any:
+def _jacrev(fun: Any, signature: Signature, leaves: list[Any], *, argnums: Argnums, has_aux: bool) -> Any:
     """`jacrev` on traced values: every unit cotangent of every array pulled back."""
     point = at(fun, signature, leaves, has_aux=has_aux)
     wanted, inputs, blocks = _wanted_arguments(point, argnums), point.program.inputs, {}

@@ -193,9 +193,7 @@ def described(
     return arguments.describe(call), call.leaves
 
 
-def substituted(
-    outer: Trace, program: Program, leaves: Sequence[Any], rewrite: Rewrite = copied,
-) -> list[Tracer]:
+def substituted(outer: Trace, program: Program, leaves: Sequence[Any], rewrite: Rewrite = copied) -> list[Tracer]:
     """Put a program in the place where it is called: its inputs become the caller's values."""
     values = []
     for node, leaf in zip(program.inputs, leaves, strict=True):

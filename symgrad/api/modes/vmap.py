@@ -64,9 +64,7 @@ def vmap(
     )
 
 
-def _vmap(
-    fun: Any, signature: Signature, leaves: list[Any], *, in_axes: Any, out_axes: Any, axis_size: Any,
-) -> Any:
+def _vmap(fun: Any, signature: Signature, leaves: list[Any], *, in_axes: Any, out_axes: Any, axis_size: Any) -> Any:
     axes = _input_axes(in_axes, signature)
     one = replace(signature, specs=tuple([
         s if a is None else replace(s, shape=(*s.shape[:a], *s.shape[a + 1 :]))

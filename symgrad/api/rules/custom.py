@@ -85,9 +85,7 @@ class Custom(ABC):
 class Recorded:
     """One call of a custom function in a trace: what it was called with, and what it made."""
 
-    def __init__(
-        self, custom: Custom, nondiff: dict[int, Any], tree: Any, active: Trace, leaves: list[Any],
-    ) -> None:
+    def __init__(self, custom: Custom, nondiff: dict[int, Any], tree: Any, active: Trace, leaves: list[Any]) -> None:
         self.custom, self.nondiff, self.tree, self.leaves, self.active = custom, nondiff, tree, leaves, active
         specs = tuple([leaf_spec(leaf, f"a{k}") for k, leaf in enumerate(leaves)])
         names = tuple([f"a{k}" for k in range(len(specs))])
@@ -173,9 +171,7 @@ class Recorded:
         wanted = [o.shape for o in self.program.outputs]
         if found != wanted:
             given, meant = [" and ".join(map(shapes.show, part)) or "nothing" for part in (found, wanted)]
-            raise ArgumentError(
-                f"{said} of shape {given}; {self.custom.name} returns {meant}", line=active.graph.line,
-            )
+            raise ArgumentError(f"{said} of shape {given}; {self.custom.name} returns {meant}", line=active.graph.line)
         if tree != self.results:
             raise ArgumentError(
                 f"{said} of another structure than {self.custom.name} returns", line=active.graph.line,

@@ -13,9 +13,7 @@ _CLEARLY = 0.95
 
 # -ffast-math and -Ofast are out: they make NaN and Inf undefined, and gcc links crtfastmath with them, which
 # flushes subnormals in the whole process. -ffp-contract=off: contraction makes x*x - y*y nonzero at x == y.
-BASE = (
-    "-O3", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=off", "-fPIC", "-shared", "-std=c11",
-)
+BASE = ("-O3", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=off", "-fPIC", "-shared", "-std=c11")
 _LONGEST_VERSION = 10_000
 
 

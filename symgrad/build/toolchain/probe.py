@@ -103,9 +103,7 @@ def _answer_of(library: Path) -> int:
     return answer if total[0] == 7.0 and least / 2 > 0.0 else 0  # 1 + 2 + 4; subnormals must live
 
 
-def _vector_math(
-    argv: tuple[str, ...], further: tuple[str, ...], known: Capabilities, folder: Path,
-) -> Capabilities:
+def _vector_math(argv: tuple[str, ...], further: tuple[str, ...], known: Capabilities, folder: Path) -> Capabilities:
     """Find the functions with vector variants and the vector width that runs them fastest."""
     if not OPENMP[known.openmp]:
         return known

@@ -154,14 +154,11 @@ def is_total(statement: Statement, own: set[Array], loop: Loop) -> bool:
     return not any(p in loop.members or isinstance(p, Lookup) for i in statement.target.indices for p in parts(i))
 
 
-def shared(
-    loop: Loop, own: set[Array], order: dict[Array, int], new: list[Array], teams: Iterator[int],
-) -> list[Item]:
+def shared(loop: Loop, own: set[Array], order: dict[Array, int], new: list[Array], teams: Iterator[int]) -> list[Item]:
     """Put a loop over threads around a loop over tiles; new arrays go to `new`."""
     flat = [statement for statement, _ in loop.paths if statement.target.array not in own]
     totals = {s.target.array for s in flat if is_total(s, own, loop)}
-    grown = {s.target.array: s.how for s in flat if s.target.array not in totals
-             and not writes_own(s.target, loop)}
+    grown = {s.target.array: s.how for s in flat if s.target.array not in totals and not writes_own(s.target, loop)}
     wide = [array for array in sorted(grown, key=order.__getitem__) if is_open(array)]
     copies = Team(f"copies{next(teams)}", copying_threads(loop, wide)) if wide else THREADS
     team = Team(f"{copies.name} + 1", copies.count + 1) if wide else THREADS

@@ -274,9 +274,7 @@ class _Aligned:
         if not self.by and not self.fixed and not any(self.dimension(a) for a in (old.target, *accesses(old.value))):
             return old
         value = mapped(old.value, self.access, self.index)
-        return old.with_(
-            target=self.access(old.target), value=value, axes=tuple(self.axes), ranges=tuple(self.ranges),
-        )
+        return old.with_(target=self.access(old.target), value=value, axes=tuple(self.axes), ranges=tuple(self.ranges))
 
     def axis(self, axis: Axis) -> Axis:
         if axis not in self.moved:

@@ -134,9 +134,7 @@ class _Lowering:
     def body(self) -> tuple[tuple[Array, ...], tuple[Statement, ...]]:
         """Lower all nodes; return the outputs and the statements."""
         self.nodes()
-        outputs = tuple([
-            self.stored(node, k) for k, node in enumerate(self.program.outputs) if not node.op.decides
-        ])
+        outputs = tuple([self.stored(node, k) for k, node in enumerate(self.program.outputs) if not node.op.decides])
         return outputs, tuple([without_ones(s) for s in self.statements if all(axis.extent != 0 for axis in s.axes)])
 
     def nodes(self) -> None:

@@ -24,9 +24,7 @@ def _results(
 ) -> list[tuple[Shape, Any]]:
     """Return the last values that are carried, and what is stacked of each step."""
     del reverse
-    if (length is None or rowless) and (
-        not rowless or len(inputs) > fixed + carried or len(body.outputs) > carried
-    ):
+    if (length is None or rowless) and (not rowless or len(inputs) > fixed + carried or len(body.outputs) > carried):
         raise ShapeError("a loop in runs, or of any number of steps, has no rows")
     if len(inputs) < fixed + carried or len(body.outputs) < carried:
         raise ShapeError(f"a scan that carries {carried} of {len(inputs)} values, and gives {len(body.outputs)}")

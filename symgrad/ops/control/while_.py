@@ -35,9 +35,7 @@ def _results(
     return [((), INT), *made[:carried], *[((most, *shape), dtype) for shape, dtype in made[carried:]]]
 
 
-def _evaluate(
-    *arrays: Any, test: Any, body: Any, fixed: int, most: int | None, runs: tuple[int, ...],
-) -> list[Any]:
+def _evaluate(*arrays: Any, test: Any, body: Any, fixed: int, most: int | None, runs: tuple[int, ...]) -> list[Any]:
     del runs
     constants, state, steps = arrays[:fixed], arrays[fixed:], 0
     stacked: list[Any] = []

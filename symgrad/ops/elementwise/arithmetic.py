@@ -99,8 +99,7 @@ absolute = elementwise(
     c={"f": "fabs", "i": "({t})({0} < 0 ? 0 - (uint64_t){0} : (uint64_t){0})", "ub": "{0}"},
     sample=normal(), edges=SPECIAL)
 
-fabs = elementwise(
-    numpy=np.fabs, value=sp.Abs, vjp=_absolute_vjp, c="fabs", sample=normal(), edges=SPECIAL)
+fabs = elementwise(numpy=np.fabs, value=sp.Abs, vjp=_absolute_vjp, c="fabs", sample=normal(), edges=SPECIAL)
 
 sign = elementwise(
     numpy=np.sign, value=sp.sign, nondiff=True,
@@ -286,8 +285,7 @@ rint = elementwise(numpy=np.rint, nondiff=True, c="rint", sample=distinct(), edg
 
 signbit = elementwise(numpy=np.signbit, nondiff=True, c="signbit({0}) != 0", sample=distinct(), edges=SPECIAL)
 
-isnan = elementwise(
-    numpy=np.isnan, nondiff=True, c={"f": "{0} != {0}", "iub": "0"}, sample=distinct(), edges=SPECIAL)
+isnan = elementwise(numpy=np.isnan, nondiff=True, c={"f": "{0} != {0}", "iub": "0"}, sample=distinct(), edges=SPECIAL)
 
 isinf = elementwise(
     numpy=np.isinf, nondiff=True, c={"f": "isinf({0}) != 0", "iub": "0"}, sample=distinct(), edges=SPECIAL)

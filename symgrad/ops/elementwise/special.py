@@ -64,8 +64,7 @@ def _tail(x: Any, sign: int) -> Any:
 
 def _erfcx_slope(x: Any, y: Any) -> Any:
     """Return 2 x y - 2 / sqrt(pi); far right, where that cancels, by the series of y."""
-    return 2 / math.sqrt(math.pi) * np.where(
-        x > 8, _tail(x, -1), math.sqrt(math.pi) * np.where(x > 8, 0, x) * y - 1)
+    return 2 / math.sqrt(math.pi) * np.where(x > 8, _tail(x, -1), math.sqrt(math.pi) * np.where(x > 8, 0, x) * y - 1)
 
 
 erfcx = elementwise(
@@ -201,9 +200,7 @@ def no_slope(name: str, parameter: str) -> NoGradient:
 
 
 def _gamma_slopes(name: str, sign: int) -> Any:
-    return lambda a, x, _y: (
-        no_slope(name, "a"), sign * np.exp(xlogy(a - 1, x) - x - gammaln(a)),
-    )
+    return lambda a, x, _y: (no_slope(name, "a"), sign * np.exp(xlogy(a - 1, x) - x - gammaln(a)))
 
 
 _SHAPES = ((1.0, 1.0), (0.5, 3.0), (3.0, 0.5), (30.0, 20.0), (200.0, 210.0), (2.0, 0.0), (0.0, 1.0), (2.0, inf),

@@ -14,8 +14,7 @@ from symgrad.ops.declare.domains import PAIRS, SPECIAL, between, inf, nan, norma
 from symgrad.ops.declare.forms import OPS, elementwise
 from symgrad.ops.elementwise.arithmetic import direction
 
-sin = elementwise(
-    numpy=np.sin, value=sp.sin, ddx=lambda x, _y: np.cos(x), c="sin", sample=normal(), edges=SPECIAL)
+sin = elementwise(numpy=np.sin, value=sp.sin, ddx=lambda x, _y: np.cos(x), c="sin", sample=normal(), edges=SPECIAL)
 
 cos = elementwise(
     numpy=np.cos, value=sp.cos, ddx=lambda x, _y: -np.sin(x), c="cos", lanes="sg_cos{f}({0})", sample=normal(),

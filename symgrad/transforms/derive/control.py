@@ -176,9 +176,7 @@ class Pulled:
             ]
 
 
-def _as_loop(
-    op: Control, nodes: Sequence[Node], **named: Any,
-) -> tuple[Node | None, Sequence[Node], dict[str, Any]]:
+def _as_loop(op: Control, nodes: Sequence[Node], **named: Any) -> tuple[Node | None, Sequence[Node], dict[str, Any]]:
     """Return the number of steps where it is a value, what else a loop is given, and its parameters."""
     if op is scan:
         return None, nodes, named
@@ -459,9 +457,7 @@ def _held_where_done(graph: Graph, on: Node, inner: Program, fixed: int, carried
     return [written(graph, np.where, test, y, x) for test, y, x in outputs]
 
 
-def _unswapped(
-    graph: Graph, made: Node, states: Sequence[bool], stacked: Sequence[bool], first: int = 0,
-) -> list[Any]:
+def _unswapped(graph: Graph, made: Node, states: Sequence[bool], stacked: Sequence[bool], first: int = 0) -> list[Any]:
     """Return the results of a batched loop, each with whether it has the examples' axis, which is in front."""
     found = [(make(graph, result, made, number=first + k), m) for k, m in enumerate((*states, *stacked))]
     return [(_swapped(graph, y) if m and k >= len(states) else y, m) for k, (y, m) in enumerate(found)]

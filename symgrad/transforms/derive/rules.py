@@ -31,9 +31,7 @@ def rule(op: Any) -> Any:
     return rule_of(op)
 
 
-def each_rule(
-    g: Any, y: Any, *xs: Any, of: str, mapped: tuple[bool, ...], params: tuple[Any, ...],
-) -> tuple[Any, ...]:
+def each_rule(g: Any, y: Any, *xs: Any, of: str, mapped: tuple[bool, ...], params: tuple[Any, ...]) -> tuple[Any, ...]:
     """Pull a cotangent through an op for each index: by the op's own rule, batched.
 
     Args:

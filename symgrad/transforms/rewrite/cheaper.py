@@ -81,9 +81,7 @@ def narrow(run: Run, node: Node) -> Node | None:
 
 def _bare(node: Node) -> Node:
     """Strip what broadcasting does by itself: stretched axes, and new axes in front."""
-    while node.op.aligned or (
-        node.op is expand_dims and node.params[0] == tuple(range(len(node.params[0])))
-    ):
+    while node.op.aligned or (node.op is expand_dims and node.params[0] == tuple(range(len(node.params[0])))):
         node = node.inputs[0]
     return node
 
