@@ -63,7 +63,7 @@ def _vector_width(known: Capabilities) -> str:
     """Say which vector width is used, and why.
 
     >>> asked = Capabilities("cc 1", True, 0, True, True, False, False, (), ns_256=9100, ns_512=6500)
-    >>> _width(asked)
+    >>> _vector_width(asked)
     '512 bits: the loop that was timed took 9.1 us with vectors of 256 bits, 6.5 us with 512'
     """
     if not known.ns_256:

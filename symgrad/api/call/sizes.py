@@ -185,7 +185,7 @@ class Sizes:
 def _numbers_for(pattern: Pattern, extents: Extents, names: frozenset[str]) -> Pattern:
     """Put numbers in the place of some of a pattern's names.
 
-    >>> _closed(("n", "m", "n+1"), (1, 5, 2), frozenset("n"))
+    >>> _numbers_for(("n", "m", "n+1"), (1, 5, 2), frozenset("n"))
     (1, 'm', 2)
     """
     pairs = zip(pattern, extents, strict=True)

@@ -346,7 +346,7 @@ _WORDS: dict[str, _Word] = {
     "ImmutableDenseMatrix": _print_entries, "ImmutableDenseNDimArray": _print_entries,
     "MatAdd": _folds(np.add), "MatMul": _folds(_print_matmul), "HadamardProduct": _folds(np.multiply),
     "MatPow": _word(np.linalg.matrix_power), "Transpose": _word(np.transpose), "Trace": _word(np.trace),
-    "Inverse": _word(lambda a, _print_power: np.linalg.inv(a)), "Determinant": _word(np.linalg.det),
+    "Inverse": _word(lambda a, _power: np.linalg.inv(a)), "Determinant": _word(np.linalg.det),
     "Identity": _filled(lambda shape: np.eye(*shape)), "ZeroMatrix": _filled(np.zeros), "OneMatrix": _filled(np.ones),
 }
 """What SymPy's own table does not say, or says of Python's scalars."""
