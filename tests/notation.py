@@ -40,6 +40,9 @@ ROUTINES: dict[str, Callable[..., Array]] = {
     "sg_pivots": lambda _, a: np.concatenate([a[:-3], OPS["pivot_order"].evaluate(a[:-5])]),
     "sg_argsort": lambda _, a: np.stack([a[0], a[0], np.argsort(a[0], kind="stable"), a[0]]),
     "sg_searchsorted": lambda a, v, right: np.asarray(np.searchsorted(a, v, "right" if right else "left")),
+    "sg_eigh": lambda a, t: np.concatenate([OPS["eigh"].evaluate(a), t[-3:]]),
+    "sg_svd": lambda a, t: np.concatenate([OPS["svd"].evaluate(a), t[-3:]]),
+    "sg_orthonormal": lambda a, t, complete: np.concatenate([OPS["orthonormal"].evaluate(a, complete).T, t[-3:]]),
     "sg_cofactors": lambda _, a: np.concatenate([OPS["cofactors"].evaluate(a[:-4], None), a[-4:]]),
 }
 """What each routine makes of the matrix that it reads and the one that it writes."""

@@ -991,7 +991,8 @@ class _Trial:
                 return
             writes = [touch.site for touch in self.touches.get(array, ()) if touch.how]
             ends = [*kept.get(array, ()), *[site.reach(len(site.around))[0] for site in writes]]
-            lives.append((min(ends), max(ends), array))
+            if ends:  # one of no elements is never written
+                lives.append((min(ends), max(ends), array))
         lives.sort(key=lambda life: life[0])
         for (_, last, one), (first, _, other) in pairwise(lives):
             if first <= last:

@@ -122,7 +122,16 @@ def test_a_rule_is_the_derivative(case: Case) -> None:
 def bound(name: str, operands: list[Any]) -> list[Any]:
     """Return operands as the rule of an op takes them: with the factors of the first one."""
     first, *rest = operands
-    return [first, OPS["lu"](first), *rest[1:]] if name in {"lu_solve", "det", "logabsdet", "cofactors"} else operands
+    factors = KNOWN.get(name)
+    if name == "pinv_solve":
+        known = OPS["svd"](first)
+        return [first, known, (abs(rest[1]) > 1e-4) / np.where(abs(rest[1]) > 1e-4, known[..., -1], 1), rest[2]]
+    return operands if factors is None else [first, OPS[factors](first), *rest[1:]]
+
+
+KNOWN = dict.fromkeys(("lu_solve", "det", "logabsdet", "cofactors"), "lu") | dict.fromkeys(
+    ("eigenvalues", "eigenvectors"), "eigh") | dict.fromkeys(("singular_values", "singular_vectors"), "svd")
+"""What the second operand of an op is made of the first by."""
 
 
 def test_no_module_hides_an_op() -> None:

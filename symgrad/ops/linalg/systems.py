@@ -240,18 +240,17 @@ def longest(a: Any) -> Any:
     return max(m, n) if type(m) is type(n) is int else np.maximum(m, n)
 
 
-def _largest(s: Any) -> Any:
-    return np.max(s, -1, keepdims=True, initial=0)
+def solved_by_pinv(a: Any, b: Any, rcond: Any) -> tuple[Any, Any, Any]:
+    """Solve least squares by the singular values above `rcond` times the largest one.
 
-
-def solved_by_pinv(a: Any, b: Any, least: Any) -> tuple[Any, Any, Any]:
-    """Solve least squares; return the rank and the singular values, too, of which those above `least` times the first count."""
+    Returns:
+        The solution, of how many singular values it is made, and the decomposition.
+    """
     known = decompositions.svd(a)
-    s = decompositions.singular_values(a, known)
-    counts = OPS["stop_gradient"](s) > np.asarray(least)[..., None] * _largest(s)
-    inverse = np.where(counts, 1 / np.where(counts, s, 1), 0).astype(s.dtype)
-    x = decompositions.pinv_solve(a, known, OPS["stop_gradient"](inverse), b, trans=False)
-    return x, np.sum(counts, -1), s
+    s = decompositions.columns(known, simplified(sum(shape_of(a)[-2:])), None)
+    counts = s > np.asarray(rcond)[..., None] * decompositions.largest(s)
+    inverse = np.where(counts, 1 / np.where(counts, s, 1 + 0 * s), 0 * s)
+    return decompositions.pinv_solve(a, known, inverse, b, trans=False), np.sum(counts, -1), known
 
 
 def unit_of(a: Any) -> Any:
@@ -281,13 +280,13 @@ def least_squares(name: str, a: Any, b: Any, rcond: Any) -> tuple[Any, Any, Any,
         shown = " and ".join([shapes.show(shape_of(x)) for x in (a, b)])
         raise LinAlgError(f"{name}: {shown} are no matrix and right-hand sides of as many rows")
     vector = b.ndim == 1
-    x, rank, s = solved_by_pinv(a, b[:, None] if vector else b, rcond)
+    x, rank, known = solved_by_pinv(a, b[:, None] if vector else b, rcond)
     x = x[:, 0] if vector else x
     rest: Any = Unread(
         f"the residuals of {name}, of which there are none where the rank is not full", "np.sum((b - a @ x) ** 2, axis=0)")
     if type(m) is type(n) is int and m <= n:
         rest = np.zeros_like(b, shape=(0,))
-    return x, rest, rank.astype(np.int32), s
+    return x, rest, rank.astype(np.int32), decompositions.singular_values(a, known)
 
 
 @answers(np.linalg.lstsq)
@@ -306,7 +305,7 @@ def matrix_rank(A: Any, tol: Any = None, hermitian: bool = False, *, rtol: Any =
     s = svd(a, compute_uv=False, hermitian=hermitian)
     if tol is None:
         rtol = longest(a) * np.finfo(s.dtype).eps if rtol is None else np.asarray(rtol)[..., None]
-        tol = rtol * _largest(s)
+        tol = rtol * decompositions.largest(s)
     else:
         tol = np.asarray(tol)[..., None]
     return np.count_nonzero(s > tol, axis=-1)
