@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
+import sys
 import threading
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from symgrad.ir.evaluate import evaluate
 from symgrad.ir.program import Program
@@ -14,12 +16,14 @@ from symgrad.options import Options
 from symgrad.trace.lines import in_scipy, is_user_code, user_line
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from types import FrameType
 
     from symgrad.ir.node import Graph, Node
     from symgrad.ir.shapes import Dim
     from symgrad.trace.control.branches import Branches
+
+_F = TypeVar("_F", bound="Callable[..., Any]")
 
 
 class Trace:
@@ -146,6 +150,36 @@ arrays from outside, by the identities of their stand-ins."""
 def is_traced_code(filename: str) -> bool:
     """Whether code of a file is traced: the user's, and SciPy's Python while it runs on traced values."""
     return is_user_code(filename) or (active.scipy > 0 and in_scipy(filename))
+
+
+class Watch:
+    """A trace function of Python's that looks where rounds of the user's loops begin."""
+
+    def __init__(self, called: Callable[[FrameType, str, Any], Any]) -> None:
+        self.called = called
+
+    def __call__(self, frame: FrameType, event: str, arg: Any) -> Any:
+        """Look at a frame that begins."""
+        return self.called(frame, event, arg)
+
+
+def unwatched(function: _F) -> _F:
+    """Run a function of symgrad's that calls none of the user's without Python's tracing, which takes as long again."""
+    if sys.version_info >= (3, 12):
+        return function  # Python instruments code anew whenever it is switched
+
+    @functools.wraps(function)
+    def called(*args: Any, **kwargs: Any) -> Any:
+        watch: Any = sys.gettrace()
+        if type(watch) is not Watch:
+            return function(*args, **kwargs)
+        sys.settrace(None)
+        try:
+            return function(*args, **kwargs)
+        finally:
+            sys.settrace(watch)
+
+    return called  # type: ignore[return-value]
 
 
 def current() -> Trace | None:

@@ -32,7 +32,7 @@ from symgrad.trace.constants import compiled, constant, number, plain
 from symgrad.trace.lines import called, stores, subscripts, user_frame, user_line
 from symgrad.trace.nested import elements, settled
 from symgrad.trace.remedies import OTHERWISE, asked_by, module_of, remedy, unreached
-from symgrad.trace.state import MARK, active, current, is_traced_code
+from symgrad.trace.state import MARK, active, current, is_traced_code, unwatched
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -488,6 +488,7 @@ for _name in (
     setattr(Tracer, _name, _by_value(_name, getattr(Tracer, _name)))
 
 
+@unwatched
 def outcome(value: Any, what: str, instead: str) -> bool | int:
     """Return what a Boolean or an integer without axes comes to at the call's arguments, with a guard, or refuse."""
     trace: Trace = value.owner

@@ -318,14 +318,16 @@ class Branches:
         if asked not in self._known:
             line, frame = user_line(), user_frame()
             place = line, self._counts[line]
-            told = self._told.get(place)
-            if (found := self.value(node)) is None:
-                if self.unknown and self.lengths is not None and self:
-                    self.lengths.ask_all()
-                return None
-            self._counts[line] += 1
             forced = None if self.policy is None or frame is None else self.policy()
-            outcome = self._known[asked] = forced if forced is not None else found.item() if told is None else told
+            if forced is None:
+                told, found = self._told.get(place), self.value(node)
+                if found is None and self.unknown and self.lengths is not None and self:
+                    self.lengths.ask_all()
+                if found is None:
+                    return None
+                forced = found.item() if told is None else told
+            self._counts[line] += 1
+            outcome = self._known[asked] = forced
             if not node.is_constant:
                 self.asked += 1
                 self._record(trace, node, frame, Branch(outcome, place))
@@ -356,8 +358,9 @@ class Branches:
         number = len(self.taken)
         if frame is not None:
             around = self._within(trace.graph, frame)
-            own = moment(trace, frame, frame.f_locals)._replace(around=around)
-            self.seen[number] = self.moments[number] = own
+            if self.policy is None:
+                own = moment(trace, frame, frame.f_locals)._replace(around=around)
+                self.seen[number] = self.moments[number] = own
             self._numbers[trace.graph.first.get(node, node)] = number
         params = branch.outcome, number
         self.levels[-1].append(trace.graph.node(guard, (node,), params, (), np.dtype(bool), branch.line))

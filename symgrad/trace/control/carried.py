@@ -25,7 +25,7 @@ from symgrad.trace.control.branches import LARGE
 from symgrad.trace.control.rounds import carried_names, loop_around, runs_out
 from symgrad.trace.inplace.local import LocalArray
 from symgrad.trace.lines import is_user_code, line_at
-from symgrad.trace.state import current
+from symgrad.trace.state import Watch, current
 from symgrad.trace.tracer import Tracer, as_node
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ class Carrying:
             return
         here, before = sys._getframe(), sys.gettrace()  # noqa: SLF001 - Python's `settrace` looks who asks for opcodes
         here.f_trace_opcodes = True
-        sys.settrace(self._called)
+        sys.settrace(Watch(self._called))
         try:
             yield
         finally:

@@ -16,7 +16,7 @@ from symgrad.trace.inplace.views import into
 from symgrad.trace.lines import located, user_line
 from symgrad.trace.nested import settled
 from symgrad.trace.remedies import asked_by, module_of, remedy
-from symgrad.trace.state import active
+from symgrad.trace.state import active, unwatched
 from symgrad.trace.tracer import Tracer, in_force, kind_of, lift, numeric, operand
 
 if TYPE_CHECKING:
@@ -66,6 +66,7 @@ def answered(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     return into(out, result, func.__name__)
 
 
+@unwatched
 def call_ufunc(trace: Trace, ufunc: np.ufunc, inputs: tuple[Any, ...]) -> Any:
     """Record a ufunc: find its loop as NumPy would, cast the inputs to it, make the node."""
     op = ANSWERS.get(ufunc)

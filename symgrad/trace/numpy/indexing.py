@@ -16,6 +16,7 @@ from symgrad.ops.declare.forms import is_traced
 from symgrad.trace.lines import user_frame, user_line
 from symgrad.trace.nested import settled
 from symgrad.trace.numpy.selected import Selected
+from symgrad.trace.state import unwatched
 from symgrad.trace.tracer import Extent, as_array, outcome, viewing
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ class BadIndex(SymgradError, IndexError):  # noqa: N818 - stands beside IndexErr
     """An index that the array's shape does not have."""
 
 
+@unwatched
 def getitem(x: Tracer, index: Any) -> Any:
     """Index a traced array as NumPy does."""
     if type(index) is int and x.ndim:  # what loops do most
