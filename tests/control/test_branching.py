@@ -59,7 +59,7 @@ def test_a_condition_is_asked_again_in_a_way_that_is_tried():
 
 
 def test_the_ends_of_short_loops_stay_seen_where_loops_are_found_around():
-    """A path did not take the call it was made for, and was made again, 500 times: more rounds are traced than it has."""
+    """A path did not take the call it was made for, and was made again 500 times: it had more rounds than the call."""
     assert not wrong((2747,), INTERPRETED)
 
 
