@@ -15,6 +15,7 @@ from symgrad.api.call.function import Function
 from symgrad.api.modes.control import checkpoint, cond, fori_loop, scan, switch, while_loop
 from symgrad.api.modes.derivatives import grad, hessian, hvp, jacfwd, jacrev, jit, value_and_grad
 from symgrad.api.modes.gradients import gradients, stop_gradient
+from symgrad.api.modes.initial_values import odeint as _odeint  # noqa: F401 - what answers for SciPy
 from symgrad.api.modes.linearize import jvp, linearize, vjp
 from symgrad.api.modes.vmap import vmap
 from symgrad.api.rules.custom import custom_jvp, custom_vjp

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 _OPTIMUM = "optimizing outside of the traced function; inside, sg.custom_vjp with the implicit function's rule"
 _ROOT = "scipy.optimize.newton(f, x0), which is traced, or sg.custom_vjp with the implicit function's rule"
-_STEPS = "steps of Runge and Kutta in a loop over the times, as in examples/pendulum.py (docs/examples.md)"
+_STEPS = "scipy.integrate.solve_ivp with t_eval= and an explicit method, or odeint"
 _NODES = "a rule of fixed nodes: nodes and weights of np.polynomial.legendre.leggauss, made outside, and a sum"
 _LEAST = "np.linalg.solve(A.T @ A, A.T @ b), for a matrix of full column rank"
 _CHOSEN = "np.where(mask, x, 0), or np.sum(x[mask]), np.mean(x[mask])"
@@ -36,7 +36,7 @@ _DRAWN = "standard numbers drawn outside, as an argument: mean + scale * noise"
 
 OTHERWISE: dict[str, str] = {
     **dict.fromkeys(("quad", "quad_vec", "dblquad", "tplquad", "nquad", "fixed_quad"), _NODES),
-    **dict.fromkeys(("odeint", "solve_ivp", "solve_bvp", "ode"), _STEPS),
+    **dict.fromkeys(("solve_bvp", "ode"), _STEPS),
     **dict.fromkeys(("brentq", "brenth", "bisect", "ridder", "toms748"), _ROOT),
     "interp1d": "np.interp(x, points, values)",
     **dict.fromkeys(("lstsq", "pinv", "pinvh"), _LEAST),

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.random as npr
 import pytest
+from scipy.integrate import solve_ivp
 from scipy.special import logsumexp
 from scipy.stats import multivariate_normal as mvn
 from scipy.stats import norm, t
@@ -134,6 +135,21 @@ def bodies(places: Any, speeds: Any) -> Any:
         places += 0.1 * speeds
         energies[i] = np.sum(speeds**2)
     return np.sum(energies)
+
+
+MOMENTS = np.linspace(0.0, 2.0, 5)
+
+
+@program(layers([2, 4, 2], npr.RandomState(2)))
+def differential_equation_of_a_network(params: Any) -> Any:
+    def slope(_: Any, y: Any, params: Any) -> Any:
+        for weights, offset in params:
+            out = np.dot(y, weights) + offset
+            y = np.tanh(out)
+        return out
+
+    way = solve_ivp(slope, (0.0, 2.0), np.array([1.0, 0.2]), t_eval=MOMENTS, args=(params,), rtol=1e-8, atol=1e-9)
+    return np.mean(np.abs(way.y - 2.0))
 
 
 @pytest.mark.parametrize("name", PROGRAMS)

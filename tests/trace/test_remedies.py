@@ -73,7 +73,9 @@ TOLD: dict[Any, tuple[str, ...]] = {
     (lambda x: scipy.linalg.logm(np.diag(x))): ("scipy.linalg.logm has no answer", "its formula"),
     (lambda x: scipy.optimize.brentq(lambda z: z - x[0], 0.0, 2.0)): ("scipy.optimize.brentq", "scipy.optimize.newton"),
     (lambda x: scipy.optimize.linear_sum_assignment(x[:, None])): ("linear_sum_assignment", OPTIMUM),
-    (lambda x: scipy.integrate.solve_ivp(lambda _, y: -y * x[0], [0, 1], [1.0])): ("solve_ivp", "Runge and Kutta"),
+    (lambda x: scipy.integrate.solve_ivp(lambda _, y: -y * x, [0, 1], x, "BDF")): ("method BDF of scipy", "DOP853"),
+    (lambda x: scipy.integrate.odeint(lambda y, _: -y * x, x, [0, 1], full_output=1)): ("odeint", "full_output=0"),
+    (lambda x: scipy.integrate.solve_bvp(lambda _, y: y * x[0], lambda a, b: a - b, x, x[None])): ("bvp", "solve_ivp"),
     (lambda x: scipy.special.jv(2, x)): ("jv", "sg.extern"),
     (lambda x: RNG.normal(x)): ("numpy.random.normal", "standard numbers drawn outside"),
     # NumPy's

@@ -114,9 +114,9 @@ class OfScipy(Replaced):
             return self.original(*args, **kwargs)
         traced = touches(args) or touches(kwargs) or self.holds(args)
         if self.original in SCIPYS and (traced or (active.scipy and any(type(a) is LocalArray for a in args))):
-            place = getattr(SCIPYS[self.original], "writes", None)
-            given = [value if k == place else settled(value) for k, value in enumerate(args)]
-            return answered(self.original, tuple(given), settled(kwargs))
+            found = self._answered(args, kwargs)
+            if found is not NotImplemented:
+                return found
         if active.scipy:
             return self.original(*args, **kwargs)
         if traced or not any(map(callable, [*args, *kwargs.values()])):
@@ -126,11 +126,19 @@ class OfScipy(Replaced):
             return self._run(args, kwargs, traced=False)
         except ConcretizationError as error:  # a function among them may have read traced values
             try:
-                found = self._run(args, kwargs, traced=True)
+                found = self._answered(args, kwargs) if self.original in SCIPYS else NotImplemented
+                found = self._run(args, kwargs, traced=True) if found is NotImplemented else found
+            except SymgradError:
+                raise
             except Exception:  # noqa: BLE001 - of compiled code, which got a traced value
                 raise error from None
             del (heard.refusals or [])[before:]
             return found
+
+    def _answered(self, args: Any, kwargs: Any) -> Any:
+        place = getattr(SCIPYS[self.original], "writes", None)
+        given = [value if k == place else settled(value) for k, value in enumerate(args)]
+        return answered(self.original, tuple(given), settled(kwargs))
 
     @passes_on
     def _run(self, args: Any, kwargs: Any, *, traced: bool) -> Any:
