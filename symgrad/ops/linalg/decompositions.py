@@ -287,10 +287,10 @@ def _pinv_solve_vjp(g: Any, y: Any, a: Any, known: Any, inverse: Any, b: Any, *,
     def solve(x: Any, *, back: bool) -> Any:
         return pinv_solve(a, known, inverse, x, trans=trans != back)
 
-    a = transposed(a) if trans else a
+    here = transposed(a) if trans else a
     part = solve(g, back=True)
-    found = np.matmul(b - np.matmul(a, y), transposed(solve(part, back=False))) - np.matmul(part, transposed(y))
-    rest = g - solve(np.matmul(a, g), back=False)
+    found = np.matmul(b - np.matmul(here, y), transposed(solve(part, back=False))) - np.matmul(part, transposed(y))
+    rest = g - solve(np.matmul(here, g), back=False)
     found = found + np.matmul(solve(y, back=True), transposed(rest))
     return transposed(found) if trans else found, None, None, part
 

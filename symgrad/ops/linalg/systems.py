@@ -247,7 +247,7 @@ def solved_by_pinv(a: Any, b: Any, rcond: Any) -> tuple[Any, Any, Any]:
         The solution, of how many singular values it is made, and the decomposition.
     """
     known = decompositions.svd(a)
-    s = decompositions.columns(known, simplified(sum(shape_of(a)[-2:])), None)
+    s = OPS["stop_gradient"](decompositions.columns(known, simplified(sum(shape_of(a)[-2:])), None))
     counts = s > np.asarray(rcond)[..., None] * decompositions.largest(s)
     inverse = np.where(counts, 1 / np.where(counts, s, 1 + 0 * s), 0 * s)
     return decompositions.pinv_solve(a, known, inverse, b, trans=False), np.sum(counts, -1), known

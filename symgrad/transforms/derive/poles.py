@@ -150,9 +150,9 @@ def is_zero(node: Node, zero: Sequence[bool]) -> bool:
     """Whether a value is zero, given which of its operands are, for finite values of the others."""
     op, floats = meant(node), [z for z, i in zip(zero, node.inputs, strict=True) if i.dtype.kind == "f"]
     if not isinstance(op, Elementwise):
-        return isinstance(op, Structured) and (
-            any(z for k, z in enumerate(zero) if k in op.linear) or (not op.linear and bool(floats) and all(floats))
-        )
+        if op.linear:
+            return any(z for k, z in enumerate(zero) if k in op.linear)
+        return isinstance(op, Structured) and bool(floats) and all(floats)
     if not any(floats) or not (all(zero) or OPS.get(op.name) is op):
         return False
     given = [(i.dtype, 0.0 if z else ANY, node.inputs.index(i)) for i, z in zip(node.inputs, zero, strict=True)]

@@ -1,0 +1,209 @@
+"""Decompositions: what NumPy and SciPy give of any matrix, and derivatives to second order."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.linalg
+
+import symgrad as sg
+from symgrad.errors import ArgumentValueError, LinAlgError, SymgradError, UnsupportedError
+from symgrad.ops.linalg.products import NotSquare
+from tests.ops.test_linalg import BOTH
+from tests.table import richardson
+
+SHAPES = [(0, 0), (0, 3), (3, 0), (1, 1), (1, 5), (5, 1), (2, 2), (4, 3), (3, 4), (9, 9), (33, 20), (20, 33), (70, 70)]
+VALUES = {np.float64: "f64", np.float32: "f32"}
+
+
+def decomposed(a: Any, b: Any) -> dict[str, Any]:
+    """Decompose a square matrix and any other one in every way."""
+    upper = np.linalg.eigh(a, "U")
+    parts = {"eigh": tuple(np.linalg.eigh(a)), "upper": tuple(upper), "eigvalsh": np.linalg.eigvalsh(a)}
+    for mode in ("reduced", "complete"):
+        parts[f"qr {mode}"] = tuple(np.linalg.qr(b, mode))
+    for full in (False, True):
+        parts[f"svd {full}"] = tuple(np.linalg.svd(b, full_matrices=full))
+    return parts | {"r": np.linalg.qr(b, "r"), "svdvals": np.linalg.svd(b, compute_uv=False)}
+
+
+@pytest.fixture(scope="module", params=VALUES, ids=VALUES.values())
+def compiled(request) -> Any:
+    """Compile all of it once, with extents that are not known."""
+    kind = VALUES[request.param]
+    return request.param, sg.jit(decomposed, specs=(f"{kind}[n,n]", f"{kind}[m,p]"))
+
+
+def special(kind: str, m: int, n: int) -> Any:
+    """Make a matrix of a kind that decompositions may find hard."""
+    rng, i, j = np.random.default_rng(m + 40 * n), np.arange(m)[:, None], np.arange(n)
+    return {
+        "normal": lambda: rng.normal(size=(m, n)), "huge": lambda: 1e30 * rng.normal(size=(m, n)),
+        "tiny": lambda: 1e-30 * rng.normal(size=(m, n)), "zero": lambda: np.zeros((m, n)), "one": lambda: np.eye(m, n),
+        "rank one": lambda: np.ones((m, n)), "graded": lambda: rng.normal(size=(m, n)) * np.exp(-i - 2.0 * j),
+        "other way": lambda: rng.normal(size=(m, n)) * np.exp(i - m + 2.0 * (j - n)), "nilpotent": lambda: np.eye(m, n, k=1),
+        "integers": lambda: rng.integers(-1, 2, (m, n)), "Hilbert": lambda: 1 / (i + j + 1.0),
+        "a column of zeros": lambda: rng.normal(size=(m, n)) * (j > 0), "mirrored": lambda: np.eye(m, n)[::-1],
+    }[kind]()
+
+
+KINDS = ["normal", "huge", "tiny", "zero", "one", "rank one", "graded", "other way", "nilpotent", "integers", "Hilbert",
+         "a column of zeros", "mirrored"]
+
+
+def small(found: Any, dtype: Any) -> None:
+    """Check that a difference is rounding, of a matrix whose elements are about one."""
+    found = np.asarray(found)
+    assert np.max(np.abs(found), initial=0) <= 4 * np.finfo(dtype).eps * (1 + sum(found.shape)), found
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_of_any_matrix(compiled: Any, kind: str) -> None:
+    """A decomposition multiplies to its matrix, its vectors are orthonormal, its values are NumPy's."""
+    dtype, function = compiled
+    for shape in SHAPES:
+        a, b = [special(kind, *s).astype(dtype) for s in ((shape[0], shape[0]), shape)]
+        sizes = [float(np.max(np.abs(x), initial=0)) or 1.0 for x in (a, b)]
+        found = function(a, b)
+        a, b = a / sizes[0], b / sizes[1]
+        for name, lower in (("eigh", np.tril(a) + np.tril(a, -1).T), ("upper", np.triu(a) + np.triu(a, 1).T)):
+            (w, v), largest = [np.asarray(x, float) for x in found[name]], max(1, np.max(np.abs(lower).sum(0), initial=1))
+            small((v * (w / sizes[0]) @ v.T - lower) / largest, dtype)
+            small(v.T @ v - np.eye(len(a)), dtype)
+            small((w / sizes[0] - np.linalg.eigvalsh(lower)) / largest, dtype)
+        assert np.array_equal(found["eigvalsh"], found["eigh"][0])
+        for mode in ("reduced", "complete"):
+            q, r = [np.asarray(x, float) for x in found[f"qr {mode}"]]
+            assert [q.shape, r.shape] == [x.shape for x in np.linalg.qr(b, mode)]
+            small(q @ (r / sizes[1]) - b, dtype)
+            small(q.T @ q - np.eye(q.shape[1]), dtype)
+            assert not np.any(np.tril(r, -1))
+        small(np.abs(found["r"] / sizes[1]) - np.abs(found["qr reduced"][1] / sizes[1]), dtype)
+        largest = max(1, np.max(np.abs(b).sum(0), initial=1))
+        for full in (False, True):
+            u, s, v = [np.asarray(x, float) for x in found[f"svd {full}"]]
+            assert [u.shape, s.shape, v.shape] == [x.shape for x in np.linalg.svd(b, full_matrices=full)]
+            small((u[:, : len(s)] * (s / sizes[1]) @ v[: len(s)] - b) / largest, dtype)
+            small(u.T @ u - np.eye(u.shape[1]), dtype)
+            small(v @ v.T - np.eye(len(v)), dtype)
+            small((s / sizes[1] - np.linalg.svd(b, compute_uv=False)) / largest, dtype)
+            assert np.array_equal(s, found["svdvals"])
+
+
+def test_the_interpreter_gives_the_same_vectors() -> None:
+    """The signs of vectors are the same in C and without it; those of Q are NumPy's, too."""
+    rng = np.random.default_rng(1)
+    a, b = rng.normal(size=(2, 6, 6)), rng.normal(size=(2, 5, 3))
+    in_c, interpreted = sg.jit(decomposed)(a, b), sg.jit(decomposed, options=sg.Options(compiler="none"))(a, b)
+    for name, found in in_c.items():
+        for one, other in zip(found, interpreted[name], strict=True):
+            same = slice(3) if name == "svd True" and one.shape[-1] == 5 else slice(None)
+            np.testing.assert_allclose(one[..., same], other[..., same], atol=1e-13)
+    for mode in ("reduced", "complete"):
+        np.testing.assert_allclose(in_c[f"qr {mode}"][0], np.linalg.qr(b, mode)[0], atol=1e-14)
+
+
+def functions(a: Any, b: Any, c: Any, ones: Any) -> dict[str, Any]:
+    """Call what is made of decompositions: of a square matrix, a higher one, a wider one, and right-hand sides."""
+    found = {f"cond {p}": np.linalg.cond(a, p) for p in (None, 2, -2, 1, -1, "fro", np.inf, -np.inf)}
+    found |= {f"norm {p}": np.linalg.norm(b, p) for p in (2, -2, "nuc")}
+    found |= {f"matrix_norm {p}": np.linalg.matrix_norm(c, ord=p) for p in (2, -2, "nuc")}
+    for name, x in (("square", a), ("high", b), ("wide", c), ("rank", b @ c)):
+        found[f"pinv {name}"] = np.linalg.pinv(x, 1e-6)
+    p, q, rank, s = np.linalg.lstsq(c, ones[:4], rcond=None)
+    return found | {
+        "lstsq": np.linalg.lstsq(b, ones, rcond=None)[0], "lstsq b": np.linalg.lstsq(b, b * ones[:, None], rcond=-1)[0],
+        "wide": p, "rest": q, "rank": rank, "s": s, "ranks": np.linalg.matrix_rank(b @ c),
+        "cond b": np.linalg.cond(b), "hermitian": np.linalg.svd(a, compute_uv=False, hermitian=True),
+        "pinv h": np.linalg.pinv(a, hermitian=True), "tol": np.linalg.matrix_rank(b, tol=1.5),
+        "none": np.linalg.matrix_rank(ones), "multi": np.linalg.multi_dot([c, b, c, ones[:, None]]),
+        "power": np.linalg.matrix_power(a, -3), "inv": np.linalg.tensorinv(a, 1), "rtol": np.linalg.matrix_rank(b, rtol=0.5),
+        "solve": np.linalg.tensorsolve(a, ones[: a.shape[0]]),
+        "scipy": [scipy.linalg.pinv(b), scipy.linalg.pinv(c, return_rank=True)[1], scipy.linalg.lstsq(b, ones)[0],
+                  *scipy.linalg.polar(b), *scipy.linalg.polar(c, "left"), scipy.linalg.svdvals(b),
+                  scipy.linalg.eigvalsh(a, a @ a.T + np.eye(4)), scipy.linalg.eigvalsh(a, lower=False),
+                  np.abs(scipy.linalg.eigh(a, c[:, :4] @ c[:, :4].T + np.eye(4), lower=False)[1]),
+                  *scipy.linalg.qr(b), *scipy.linalg.qr(b, mode="economic"), *scipy.linalg.qr(c, mode="r"),
+                  np.abs(scipy.linalg.svd(b)[0][:, :4]), scipy.linalg.svd(c)[1], scipy.linalg.eigh(a, eigvals_only=True)],
+    }
+
+
+def given() -> tuple[Any, ...]:
+    rng = np.random.default_rng(3)
+    return rng.normal(size=(4, 4)), rng.normal(size=(6, 4)), rng.normal(size=(4, 6)), rng.normal(size=6)
+
+
+@BOTH
+def test_functions_of_decompositions(options: Any) -> None:
+    arrays = given()
+    wanted = functions(*arrays)
+    for name, found in sg.jit(functions, options=options)(*arrays).items():
+        several = name == "scipy"
+        for one, other in zip(found if several else [found], wanted[name] if several else [wanted[name]], strict=True):
+            assert np.shape(one) == np.shape(other), name
+            assert np.asarray(one).dtype.kind == np.asarray(other).dtype.kind, name
+            np.testing.assert_allclose(one, other, rtol=1e-11, atol=1e-11, err_msg=name)
+
+
+# -- derivatives
+
+
+def separate(a: Any) -> Any:
+    """Draw values apart, so that differences see no kink."""
+    return np.sin(a) + 2 * np.eye(*a.shape) * np.arange(1, a.shape[1] + 1)
+
+
+LOSSES: dict[str, Any] = {
+    "eigh": lambda a, b, c: np.sum(np.cos(np.linalg.eigh(separate(a))[1]) * np.linalg.eigh(separate(a), "U")[0]),
+    "eigvalsh": lambda a, b, c: np.sum(np.sin(np.linalg.eigvalsh(separate(a)))),
+    "svd": lambda a, b, c: sum(np.sum(np.cos(2 * x) * x**2) for x in np.linalg.svd(separate(b), full_matrices=False)),
+    "svd wide": lambda a, b, c: sum(np.sum(np.cos(2 * x) * x**2) for x in np.linalg.svd(separate(c), full_matrices=False)),
+    "svd square": lambda a, b, c: sum(np.sum(np.cos(2 * x) * x**2) for x in np.linalg.svd(separate(a))),
+    "svd full": lambda a, b, c: np.sum(np.tanh(
+        np.linalg.svd(separate(b))[0][:, 4:] @ np.linalg.svd(separate(b))[0][:, 4:].T) * np.arange(6)),
+    "qr": lambda a, b, c: sum(np.sum(np.sin(x)) for x in np.linalg.qr(separate(b))),
+    "qr wide": lambda a, b, c: sum(np.sum(np.sin(x)) for x in np.linalg.qr(separate(c))),
+    "qr complete": lambda a, b, c: np.sum(np.tanh(
+        np.linalg.qr(separate(b), "complete")[0][:, 4:] @ np.linalg.qr(separate(b), "complete")[0][:, 4:].T) * np.arange(6)),
+    "pinv": lambda a, b, c: sum(np.sum(np.sin(np.linalg.pinv(x))) for x in (a, b, c)),
+    "pinv of rank 4": lambda a, b, c: np.sum(np.sin(np.linalg.pinv(b @ c, rcond=1e-8))),
+    "lstsq": lambda a, b, c: np.sum(np.linalg.lstsq(b, np.tanh(c.T))[0] ** 3 * c.T[:4, :4]),
+    "lstsq wide": lambda a, b, c: np.sum(np.linalg.lstsq(c, np.tanh(a[0]))[0] ** 3),
+    "cond": lambda a, b, c: sum(np.linalg.cond(a, p) for p in (None, -2, 1, -1, "fro", np.inf)) + np.linalg.cond(b),
+    "norms": lambda a, b, c: sum(np.linalg.norm(x, p) ** 2 for x in (a, b, c) for p in (2, -2, "nuc")),
+    "polar": lambda a, b, c: sum(np.sum(np.sin(x)) for x in scipy.linalg.polar(b)),
+    "generalized": lambda a, b, c: np.sum(np.sin(scipy.linalg.eigh(separate(a), c @ c.T + np.eye(4))[1] ** 2)),
+    "products": lambda a, b, c: np.sum(np.sin(np.linalg.multi_dot([c, b, np.linalg.matrix_power(a, 3)]))),
+}
+
+
+def every(a: Any, b: Any, c: Any) -> Any:
+    return np.stack([loss(a, b, c) for loss in LOSSES.values()])
+
+
+def test_derivatives_to_second_order() -> None:
+    """Of all at once: gradients, and Hessians times a direction, against differences; forward against reverse."""
+    rng = np.random.default_rng(5)
+    at = given()[:3]
+    way = tuple([rng.normal(size=x.shape) for x in at])
+
+    def along(h: float) -> Any:
+        return tuple([x + h * w for x, w in zip(at, way, strict=True)])
+
+    def orders(a: Any, b: Any, c: Any, way: Any) -> Any:
+        def slopes(*x: Any) -> Any:
+            return np.stack([sum(np.sum(g * w) for g, w in zip(
+                sg.grad(loss, argnums=(0, 1, 2))(*x), way, strict=True)) for loss in LOSSES.values()])
+
+        return slopes(a, b, c), sg.jvp(every, (a, b, c), way)[1], sg.jvp(slopes, (a, b, c), way)[1]
+
+    compiled = sg.jit(orders, options=sg.Options(compiler="none"))
+    first, forward, second = compiled(*at, way)
+    np.testing.assert_allclose(first, forward, rtol=1e-9)
+    wanted = richardson(lambda h: np.array([loss(*along(h)) for loss in LOSSES.values()]), 1e-3)
+    bent = richardson(lambda h: compiled(*along(h), way)[0], 1e-3)
+    for k, name in enumerate(LOSSES):
+        assert first[k] == pytest.approx(wanted[k], rel=1e-7, abs=1e-8), name
+        assert second[k] == pytest.approx(bent[k], rel=1e-6, abs=1e-7), name
