@@ -26,16 +26,21 @@ def addresses(letter: str) -> list[int]:
 
 
 def _address(capsule: Any, name: str) -> int:
+    signature, found = pointed(capsule)
+    if ", int *" not in signature and "(int *" not in signature:
+        raise ToolchainError(
+            f"SciPy's {name} has the parameters {signature}, without C's int", instead="Options(blas=False)"
+        )
+    return found
+
+
+def pointed(capsule: Any) -> tuple[str, int]:
+    """Return the type and the address of a function that a module has for Cython."""
     kind, at = ctypes.pythonapi.PyCapsule_GetName, ctypes.pythonapi.PyCapsule_GetPointer
     kind.restype, kind.argtypes = ctypes.c_char_p, (ctypes.py_object,)
     at.restype, at.argtypes = ctypes.c_void_p, (ctypes.py_object, ctypes.c_char_p)
     signature = kind(capsule)
-    if b", int *" not in signature and b"(int *" not in signature:
-        raise ToolchainError(
-            f"SciPy's {name} has the parameters {signature.decode()}, without C's int", instead="Options(blas=False)"
-        )
-    found: int = at(capsule, signature)
-    return found
+    return signature.decode(), at(capsule, signature)
 
 
 def provide(ffi: Any, load: Callable[[str], Any]) -> None:

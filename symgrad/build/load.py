@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import _cffi_backend  # type: ignore[import-untyped]
 
-from symgrad.build import blas
+from symgrad.build import blas, special
 from symgrad.build.threads import short_waits
 from symgrad.errors import ToolchainError, warn_once
 
@@ -108,6 +108,7 @@ def load(library: Path, entry: str, prototype: str) -> Library:
     kind = function_type(prototype, entry)
     function = handle.load_function(kind, entry)
     blas.provide(ffi, lambda name: handle.load_function(_TABLE, name))
+    special.provide(ffi, handle)
     called = gathering(function, len(kind.args)) if kind.args[:1] == (_POINTERS,) else function
     return Library(ffi, function, called, library.with_suffix(".c"), path, handle)
 

@@ -142,6 +142,7 @@ class Elementwise(Op):
         mirrors: it is even or odd to the last bit of the C, where it is in mathematics.
         exact: it takes Python's integers as numbers, whatever the other's dtype holds.
         source: C text of the user's that its spelling calls.
+        library: the function of SciPy's that its spelling calls, by its name and its type in C.
         moderate: NumPy's (SciPy's) function may not end at enormous arguments, and is not tried there.
     """
 
@@ -156,6 +157,7 @@ class Elementwise(Op):
     commutes: bool = True
     mirrors: bool = True
     source: str = ""
+    library: str = ""
     moderate: bool = False
 
     kind = "elementwise"

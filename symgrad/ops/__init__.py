@@ -11,6 +11,7 @@ from typing import Any
 from symgrad.ir.op import Elementwise
 from symgrad.ir.op import Op as _Op
 from symgrad.ops.declare import leaves as leaves
+from symgrad.ops.declare.forms import LIBRARY as LIBRARY
 from symgrad.ops.declare.forms import OPS as OPS
 from symgrad.ops.declare.forms import answer_scipy as _answer_scipy
 from symgrad.ops.declare.spelling import is_call
@@ -44,7 +45,8 @@ def own() -> frozenset[Any]:
 
     load()
     modules = [sys.modules[family] for family in _families()]
-    return frozenset([value for module in modules for value in vars(module).values() if isinstance(value, _Op)])
+    ours = [value for module in modules for value in vars(module).values() if isinstance(value, _Op)]
+    return frozenset([*ours, *LIBRARY.values()])
 
 
 @cache

@@ -9,12 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.errors import ArgumentError
+from symgrad.errors import ArgumentError, UnsupportedError
 from symgrad.ir.names import comment
 from symgrad.loops.cost import count
 from symgrad.loops.machine import ONCE, TEXT
 from symgrad.loops.program import Array, LoopProgram, Walk
 from symgrad.ops import math_functions
+from symgrad.ops.declare.forms import LIBRARY
 from symgrad.ops.declare.spelling import stored
 from symgrad.ops.elementwise.selection import astype
 from symgrad.options import TEAM, Options, Target
@@ -22,7 +23,7 @@ from symgrad.render.functions import FUNCTIONS, Functions, foreign, words
 from symgrad.render.printer import literal
 from symgrad.render.source import Source
 from symgrad.render.templates import TEMPLATES, environment
-from symgrad.render.views import ArrayView, CheckView, FunctionView, SourceView
+from symgrad.render.views import ArrayView, CheckView, FunctionView, PointerView, ScipyCallView, SourceView
 
 NARROW = 256
 """The bits of a vector where the toolchain names no width: compilers make it of narrower ones if they must."""
@@ -97,7 +98,10 @@ def unit(made: list[tuple[LoopProgram, FunctionView, Functions]], target: Target
     values = [value for loops, _, _ in made for value in loops.applied]
     foreign = {value.op.source for value in values if value.op.source}
     often = {("sg_product", end) for end in ("", "f") if said[f"sg_product{end}"] >= ONCE}
+    scipys = scipy_calls({h for h in helpers if h[0].startswith(OF_SCIPY)}, target)
+    helpers = {h for h in helpers if not h[0].startswith(OF_SCIPY)}
     made_of = [helper(*h, target, once=(h[0], h[2]) in often) for h in sorted(helpers, key=helper_order)]
+    made_of += [scipys] * bool(scipys)
     printed = (*made_of, *sorted(foreign))
     spoken = re.compile(r"/\*.*?\*/", re.DOTALL)  # a helper's comment names functions that it does not call
     used = {n for h in printed for n in re.findall(r"\b([a-z]\w*)\(", spoken.sub("", h))}
@@ -124,6 +128,34 @@ def prototypes(names: set[str] | frozenset[str], target: Target) -> tuple[tuple[
         (f"SG_LIBMVEC({minor})", [prototype_of(n) for n in since if since[n] == minor])
         for minor in sorted(set(since.values()))
     ])
+
+
+OF_SCIPY = "sg_scipy_"
+
+
+def scipy_calls(helpers: set[tuple[str, str, str]], target: Target) -> str:
+    """Print what calls functions of SciPy's compiled code: a package has none to call."""
+    ops = {(name, end): LIBRARY[name.removeprefix("sg_")] for name, _, end in sorted(helpers)}
+    if ops and target.package:
+        (_, op), *_ = ops.items()
+        raise UnsupportedError(
+            f"{op.doc.split(',')[0]} in a package of C: it is computed by SciPy's own code, which is not there",
+            instead="jit, or sg.extern with C of it",
+        )
+    found = sorted({op.library for op in ops.values()})
+    pointers = [PointerView(one, "{1} (*{0})({2}".format(*re.split(r":| \(", one, maxsplit=2))) for one in found]
+    calls = []
+    for (name, end), op in ops.items():
+        of, _, kind = op.library.partition(":")
+        letters = [f"x{k}" for k in range(op.arity)]
+        results = kind.count("*")
+        own = "float" if end else "double"
+        given = [f"(double){x}" if end else x for x in letters]
+        given += [f"results + {k}" for k in range(results)] or ["0"]
+        calls.append(ScipyCallView(
+            f"{name}{end}", own, ", ".join([f"{own} {x}" for x in letters]), of, ", ".join(given), results,
+            name.rpartition("_")[2] if results else ""))
+    return str(environment().get_template("scipy.c.jinja").module.sg_scipy(pointers, calls)).strip() if ops else ""
 
 
 @cache

@@ -214,6 +214,27 @@ class FunctionView(View):
 
 
 @dataclass(frozen=True)
+class PointerView(View):
+    """A function of SciPy's that is called by its address: its name and type, and its declaration."""
+
+    wanted: str
+    declared: str
+
+
+@dataclass(frozen=True)
+class ScipyCallView(View):
+    """A C function that calls one of SciPy's, and gives its result, or one of its `results`."""
+
+    name: str
+    ctype: str
+    parameters: str
+    of: str
+    given: str
+    results: int
+    result: str
+
+
+@dataclass(frozen=True)
 class SourceView(View):
     """A translation unit; of a package, what stands between its head and the functions that it exports.
 

@@ -1000,11 +1000,11 @@ class Saved(NamedTuple):
     def program(self) -> Program:
         """Read the program with symgrad's ops."""
         from symgrad.ir.saved.programs import loads
-        from symgrad.ops import OPS, load
+        from symgrad.ops import LIBRARY, OPS, load
 
         load()
         specs = zip(self.signature.names, self.signature.specs, strict=True)
-        return replace(loads(self.text, OPS), fortran=frozenset([name for name, spec in specs if spec.fortran]))
+        return replace(loads(self.text, OPS | LIBRARY), fortran=frozenset([name for name, spec in specs if spec.fortran]))
 
 
 class Absent:

@@ -72,6 +72,12 @@ AnyOp = TypeVar("AnyOp", bound=Op)
 OPS: dict[str, Op] = {}
 """Every op by its name."""
 
+LIBRARY: dict[str, Op] = {}
+"""Ops by their names of which the value is that of another library's compiled code, which C calls by its address.
+
+Nothing is promised of them but their slopes; they are tested in a table of their own.
+"""
+
 ANSWERS: dict[Any, Any] = {}
 """What answers a NumPy or SciPy function: an elementwise op, or a Python function with NumPy's signature."""
 

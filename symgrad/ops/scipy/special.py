@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from symgrad.errors import ArgumentError
+from symgrad.errors import ArgumentError, UnsupportedError
 from symgrad.ops.arrays.joining import lift
 from symgrad.ops.declare.domains import nan, normal, positive
 from symgrad.ops.declare.forms import Late, answers, elementwise, is_traced
 from symgrad.ops.elementwise import special
 from symgrad.ops.elementwise.special import no_slope
 from symgrad.ops.numpy.reductions import floating
+from symgrad.ops.scipy import compiled
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -49,7 +50,42 @@ def betaln(a: Any, b: Any) -> Any:
 
 @answers(Late("beta"))
 def beta(a: Any, b: Any) -> Any:
-    return np.where(np.minimum(a, b) > 0, np.exp(betaln(a, b)), _gammas((a, b), a + b))
+    """As `scipy.special.beta`, which is finite where an integer below 1 meets a smaller one."""
+    a, b = floating(a), floating(b)
+    return np.where(np.minimum(a, b) > 0, np.exp(betaln(a, b)), np.where(
+        _is_pole(a), _beta_at_pole(a, b), np.where(_is_pole(b), _beta_at_pole(b, a), _gammas((a, b), a + b))))
+
+
+def _is_pole(x: Any) -> Any:
+    return (x <= 0) & (x == np.floor(x))
+
+
+def _beta_at_pole(a: Any, b: Any) -> Any:
+    rest = 1 - a - b
+    finite = (b == np.floor(b)) & (rest > 0)
+    first, second = np.where(finite, rest, 1), np.where(finite, b, 1)
+    return np.where(finite, (1 - 2 * (b % 2)) * np.exp(betaln(first, second)), np.inf)
+
+
+def _poch(z: Any, m: Any) -> Any:
+    """Return gamma(z + m) / gamma(z); where both are at or left of 0 by reflection, of which the sines may be 0."""
+    z, m = floating(z), floating(m)
+    end, whole = z + m, m == np.rint(m)
+    left, positive = (z <= 0) & (end <= 0), np.minimum(z, end) > 0
+    sines = _sine_of_pi(np.where(left & ~whole, z, 0.5)) / _sine_of_pi(np.where(left & ~whole, end, 0.5))
+    turned = np.exp(gammaln(1 - np.minimum(z, 0)) - gammaln(1 - np.minimum(end, 0)))
+    apart = _gammas((np.where(left | positive, 1, end),), np.where(left | positive, 1, z))
+    return np.where(positive, np.exp(gammaln(np.where(positive, end, 1)) - gammaln(np.where(positive, z, 1))), np.where(
+        left, turned * np.where(whole, 1 - 2 * (m % 2), sines), np.where(_is_pole(z), 0, apart)))
+
+
+def _binom(n: Any, k: Any) -> Any:
+    """Return gamma(n + 1) / gamma(k + 1) / gamma(n - k + 1): where one of the divisors has poles, by its reflection."""
+    n, k = floating(n), floating(k)
+    beyond = np.maximum(k - n, -k)
+    far = (beyond > 0.5) & (n > -1)
+    outside = _sine_of_pi(beyond) / math.pi * np.exp(betaln(np.where(far, n, 0) + 1, np.where(far, beyond, 1)))
+    return np.where(far, outside, 1 / ((n + 1) * beta(np.where(far, 1, n - k + 1), np.where(far, 1, k + 1))))
 
 
 def _gammas(above: Sequence[Any], below: Any) -> Any:
@@ -136,9 +172,8 @@ def _lambertw(z: Any, k: Any, tol: Any) -> Any:
 
 
 _FORMULAS: dict[str, Callable[..., Any]] = {
-    "poch": lambda z, m: np.where(
-        np.minimum(z, z + m) > 0, np.exp(gammaln(z + m) - gammaln(z)), _gammas((z + m,), z)),
-    "binom": lambda n, k: 1 / ((n + 1) * beta(n - k + 1, k + 1)),
+    "poch": _poch,
+    "binom": _binom,
     "loggamma": lambda z: np.where(z >= 0, gammaln(z), np.nan),  # of real numbers below 0 it would be complex
     "boxcox": lambda x, lmbda: _power_less_one(np.log(x), lmbda),
     "boxcox1p": lambda x, lmbda: _power_less_one(np.log1p(x), lmbda),
@@ -159,11 +194,27 @@ _FORMULAS: dict[str, Callable[..., Any]] = {
     "pseudo_huber": lambda delta, r: np.where(delta < 0, np.inf, _zero_at(
         delta, 0, lambda d: r * r / (1 + np.sqrt(1 + np.square(r / d))))),
     "special._ufuncs._lambertw": _lambertw,
+    "special._ufuncs._riemann_zeta": lambda x: 1 + compiled.zetac(x),
+    "exp10": lambda x: np.power(10.0, floating(x)),
+    "radian": lambda d, m, s: np.deg2rad(floating(d) + floating(m) / 60 + floating(s) / 3600),
+    "round": lambda x: np.rint(floating(x)),
+    "agm": lambda a, b: np.where(a * b < 0, np.nan, (a + b) * (math.pi / 4) / compiled.ellipk(
+        np.square((a - b) / (a + b)))),
     "entr": lambda x: np.where(x < 0, -np.inf, -xlogy(x, x)),
     "kl_div": lambda x, y: rel_entr(x, y) - x + y,
     # distributions
     "chdtr": lambda v, x: np.where((x < 0) & (v > 0), 0, gammainc(0.5 * v, 0.5 * x)),
     "chdtrc": lambda v, x: np.where((x < 0) & (v > 0), 1, gammaincc(0.5 * v, 0.5 * x)),
+    "gdtr": lambda a, b, x: gammainc(b, a * x),
+    "gdtrc": lambda a, b, x: gammaincc(b, a * x),
+    "gdtria": lambda p, b, x: compiled.gammaincinv(b, p) / x,
+    "gdtrix": lambda a, b, p: compiled.gammaincinv(b, p) / a,
+    "nrdtrimn": lambda p, std, x: x - std * ndtri(p),
+    "nrdtrisd": lambda mn, p, x: (x - mn) / ndtri(p),
+    "bdtr": lambda k, n, p: np.where(np.floor(k) >= n, 1, betaincc(np.floor(k) + 1, n - np.floor(k), p)),
+    "bdtrc": lambda k, n, p: np.where(np.floor(k) >= n, 0, betainc(np.floor(k) + 1, n - np.floor(k), p)),
+    "nbdtr": lambda k, n, p: betainc(floating(n), np.floor(k) + 1, p),
+    "nbdtrc": lambda k, n, p: betaincc(floating(n), np.floor(k) + 1, p),
     "pdtr": lambda k, m: np.where(k < 0, np.nan, gammaincc(np.floor(k) + 1.0, m)),
     "pdtrc": lambda k, m: np.where(k < 0, np.nan, gammainc(np.floor(k) + 1.0, m)),
     "fdtr": lambda dfn, dfd, x: betaincc(0.5 * dfd, 0.5 * dfn, dfd / (dfd + dfn * x)),
@@ -177,5 +228,113 @@ _FORMULAS: dict[str, Callable[..., Any]] = {
     "special._ufuncs._nbinom_cdf": lambda x, n, p: betainc(n, x + 1, p),
     "special._ufuncs._nbinom_sf": lambda x, n, p: betaincc(n, x + 1, p),
 }
+
+
+# -- orthogonal polynomials of a known degree, by their recurrences: DLMF 18.9.1 and 18.9.2
+
+
+def _degree(name: str, n: Any) -> int:
+    if is_traced(n) or np.ndim(n) or float(n) != (degree := int(n)) or degree < 0:
+        raise UnsupportedError(
+            f"scipy.special.{name} of traced arrays takes one known degree, not {'a traced one' if is_traced(n) else n}",
+            instead="a Python integer, and a Python loop over several",
+        )
+    return degree
+
+
+def _polynomial(name: str, step: Callable[..., Any], shift: Callable[[Any], Any] = floating) -> Callable[..., Any]:
+    """Make a polynomial of ``step(k, x, one, before, *parameters)``: the next of degrees k and k - 1."""
+
+    def polynomial(n: Any, *given: Any) -> Any:
+        *parameters, x = [floating(v) for v in given]
+        degree, x = _degree(name, n), shift(x)
+        one: Any = np.ones_like(sum(parameters, x))
+        before: Any = 0 * one
+        for k in range(degree):
+            one, before = step(k, x, one, before, *parameters), one
+        return one
+
+    return polynomial
+
+
+def _legendre_step(k: int, x: Any, one: Any, before: Any) -> Any:
+    return ((2 * k + 1) * x * one - k * before) / (k + 1)
+
+
+def _chebyshev_step(k: int, x: Any, one: Any, before: Any, first: int = 1) -> Any:
+    return (2 if k else first) * x * one - before
+
+
+def _laguerre_step(k: int, x: Any, one: Any, before: Any, alpha: Any = 0.0) -> Any:
+    return ((2 * k + 1 + alpha - x) * one - (k + alpha) * before) / (k + 1)
+
+
+def _jacobi_step(k: int, x: Any, one: Any, before: Any, a: Any, b: Any) -> Any:
+    if k == 0:
+        return (a + 1) + (a + b + 2) * (x - 1) / 2
+    c = 2 * k + a + b
+    return ((c + 1) * ((c + 2) * c * x + a * a - b * b) * one - 2 * (k + a) * (k + b) * (c + 2) * before) / (
+        2 * (k + 1) * (k + a + b + 1) * c)
+
+
+_second_kind = partial(_chebyshev_step, first=2)
+_FORMULAS |= {f"eval_{_name}": _polynomial(f"eval_{_name}", *_step) for _name, _step in {
+    "legendre": (_legendre_step,), "sh_legendre": (_legendre_step, lambda x: 2 * x - 1),
+    "chebyt": (_chebyshev_step,), "chebyu": (_second_kind,), "chebys": (_second_kind, lambda x: 0.5 * x),
+    "sh_chebyt": (_chebyshev_step, lambda x: 2 * x - 1), "sh_chebyu": (_second_kind, lambda x: 2 * x - 1),
+    "laguerre": (_laguerre_step,), "genlaguerre": (_laguerre_step,), "jacobi": (_jacobi_step,),
+    "hermite": (lambda k, x, one, before: 2 * (x * one - k * before),),
+    "hermitenorm": (lambda k, x, one, before: x * one - k * before,),
+    "gegenbauer": (lambda k, x, one, before, a: (2 * (k + a) * x * one - (k + 2 * a - 1) * before) / (k + 1),),
+}.items()}
+_FORMULAS |= {
+    "eval_chebyc": lambda n, x: 2 * _FORMULAS["eval_chebyt"](n, 0.5 * x),
+    "eval_sh_jacobi": lambda n, p, q, x: _FORMULAS["eval_jacobi"](n, p - q, q - 1, 2 * x - 1) / _binom(2 * n + p - 1, n),
+}
+
+# -- spherical Bessel functions, DLMF 10.47 and 10.51.2
+
+
+def _spherical(of: Callable[..., Any], *, odd: bool) -> Callable[..., Any]:
+    """Make a spherical function of its cylindrical one; those of which the argument may be 0 or below are even or odd."""
+
+    def spherical(n: Any, x: Any) -> Any:
+        n, x = floating(n), floating(x)
+        size = np.where(x == 0, 1, np.abs(x)) if odd else x
+        value = np.sqrt(math.pi / (2 * size)) * of(n + 0.5, size)
+        signed = np.where((x < 0) & (n % 2 != 0), -value, value)
+        return np.where(x == 0, np.where(n == 0, 1.0, 0.0), signed) if odd else value
+
+    return spherical
+
+
+for _letter, _of, _sign in (("j", compiled.jv, -1), ("y", compiled.yv, -1), ("i", compiled.iv, 1), ("k", compiled.kv, -1)):
+    _value = _FORMULAS[f"special._ufuncs._spherical_{_letter}n"] = _spherical(_of, odd=_letter in "ji")
+    _FORMULAS[f"special._ufuncs._spherical_{_letter}n_d"] = lambda n, x, of=_value, sign=_sign: np.where(
+        x == 0, np.where(n == 1, 1 / 3, 0.0), n * of(n, x) / np.where(x == 0, 1, x) + sign * of(n + 1, x))
+
+# -- SciPy's Python that chooses by indices
+
+
+@answers(Late("factorial"))
+def factorial(n: Any, exact: Any = False, extend: str = "zero") -> Any:
+    """As `scipy.special.factorial` of numbers that are no integers: exactness and complex numbers are refused."""
+    if exact or extend != "zero":
+        raise UnsupportedError("scipy.special.factorial(..., exact=, extend=) on traced arrays", instead="leave them away")
+    return np.where(n < 0, 0, gamma(floating(np.maximum(n, 0)) + 1))
+
+
+@answers(Late("diric"))
+def diric(x: Any, n: Any) -> Any:
+    """As `scipy.special.diric`: a ratio of sines, and its limit where both are 0."""
+    x, n = floating(x), floating(n)
+    half = 0.5 * x
+    turns = np.rint(half / math.pi)
+    near = np.abs(np.sin(half)) < 1e-7
+    ratio = np.sin(n * half) / (n * np.sin(np.where(near, 1.0, half)))
+    value = np.where(near, np.where((turns * (n - 1)) % 2 == 0, 1.0, -1.0), ratio)
+    return np.where((n <= 0) | (n != np.floor(n)), np.nan, value)
+
+
 for _name, _formula in _FORMULAS.items():
     answers(Late(_name))(_formula)
