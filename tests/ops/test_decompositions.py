@@ -207,3 +207,44 @@ def test_derivatives_to_second_order() -> None:
     for k, name in enumerate(LOSSES):
         assert first[k] == pytest.approx(wanted[k], rel=1e-7, abs=1e-8), name
         assert second[k] == pytest.approx(bent[k], rel=1e-6, abs=1e-7), name
+
+
+TIED = np.diag([3.0, 1.0, 1.0, 0.0])
+WEIGHTS = np.add.outer(np.arange(4.0), np.arange(4.0)) ** 2
+
+
+def by_eigh(f: Any) -> Any:
+    return lambda a: f(*np.linalg.eigh((a + a.T) / 2))
+
+
+THERE: dict[str, tuple[Any, Any]] = {
+    "values of ties": (by_eigh(lambda w, v: np.sum(w**3)), TIED),
+    "values alone equal": (by_eigh(lambda w, v: np.sum(np.exp(w))), np.eye(4)),
+    "a vector above ties": (by_eigh(lambda w, v: v[:, 3] @ WEIGHTS @ v[:, 3] * w[3]), TIED),
+    "singular vectors above a rank": (
+        lambda a: np.sum(np.linalg.svd(a)[0][:, 0] ** 2 * WEIGHTS[0]) + np.sum(np.linalg.svd(a)[2][0] ** 4 * WEIGHTS[1]),
+        np.outer([1.0, 2.0, 3.0, 4.0], [1.0, 0.0, 2.0, 5.0]),
+    ),
+    "a norm of a rank": (lambda a: np.linalg.norm(a, 2), np.outer([1.0, 2.0, 3.0], [1.0, 0.0, 2.0, 5.0])),
+}
+UNTOLD: dict[str, tuple[Any, Any]] = {
+    "a function of the matrix": (by_eigh(lambda w, v: np.sum((v * w**2) @ v.T * WEIGHTS)), np.eye(4)),
+    "of a matrix with ties": (by_eigh(lambda w, v: np.sum((v * w**2) @ v.T * WEIGHTS)), TIED),
+    "one of tied vectors": (by_eigh(lambda w, v: v[0, 1]), TIED),
+    "one singular vector of tied ones": (lambda a: np.linalg.svd(a)[0][0, 0], np.eye(3)),
+    "a singular vector of 0": (lambda a: np.linalg.svd(a, full_matrices=False)[2][1, 0], np.eye(3)[:, :1] * np.eye(4)[0]),
+    "second derivatives of values": (sg.grad(by_eigh(lambda w, v: np.sum(w**3))), np.eye(3)),
+}
+
+
+@pytest.mark.parametrize("name", THERE)
+def test_derivatives_that_are_there_where_values_are_equal(name: str) -> None:
+    loss, a = THERE[name]
+    sg.check_grads(loss, (a,), order=1)
+
+
+@pytest.mark.parametrize("name", UNTOLD)
+def test_derivatives_that_cannot_be_told_are_not_finite(name: str) -> None:
+    """A function of the matrix has one, a vector has none, and both have the same numbers: zero would be wrong."""
+    loss, a = UNTOLD[name]
+    assert not np.all(np.isfinite(sg.grad(lambda a: np.sum(loss(a) * (1 + WEIGHTS[: len(a), : len(a)])))(a)))
