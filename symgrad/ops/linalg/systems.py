@@ -248,7 +248,7 @@ def solved_by_pinv(a: Any, b: Any, rcond: Any) -> tuple[Any, Any, Any]:
     """
     known = decompositions.svd(a)
     s = OPS["stop_gradient"](decompositions.columns(known, simplified(sum(shape_of(a)[-2:])), None))
-    counts = s > np.asarray(rcond)[..., None] * decompositions.largest(s)
+    counts = s > lift(rcond)[..., None] * decompositions.largest(s)
     inverse = np.where(counts, 1 / np.where(counts, s, 1 + 0 * s), 0 * s)
     return decompositions.pinv_solve(a, known, inverse, b, trans=False), np.sum(counts, -1), known
 
@@ -304,10 +304,10 @@ def matrix_rank(A: Any, tol: Any = None, hermitian: bool = False, *, rtol: Any =
         return np.any(a != 0).astype(np.int64)
     s = svd(a, compute_uv=False, hermitian=hermitian)
     if tol is None:
-        rtol = longest(a) * np.finfo(s.dtype).eps if rtol is None else np.asarray(rtol)[..., None]
+        rtol = longest(a) * np.finfo(s.dtype).eps if rtol is None else lift(rtol)[..., None]
         tol = rtol * decompositions.largest(s)
     else:
-        tol = np.asarray(tol)[..., None]
+        tol = lift(tol)[..., None]
     return np.count_nonzero(s > tol, axis=-1)
 
 
