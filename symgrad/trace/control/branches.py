@@ -318,16 +318,17 @@ class Branches:
         if asked not in self._known:
             line, frame = user_line(), user_frame()
             place = line, self._counts[line]
-            forced = None if self.policy is None or frame is None else self.policy()
-            if forced is None:
+            outcome: bool | int | None = None if self.policy is None or frame is None else self.policy()
+            if outcome is None:
                 told, found = self._told.get(place), self.value(node)
                 if found is None and self.unknown and self.lengths is not None and self:
                     self.lengths.ask_all()
                 if found is None:
                     return None
-                forced = found.item() if told is None else told
+                outcome = found.item() if told is None else told
+            assert outcome is not None  # noqa: S101 - told or found
             self._counts[line] += 1
-            outcome = self._known[asked] = forced
+            self._known[asked] = outcome
             if not node.is_constant:
                 self.asked += 1
                 self._record(trace, node, frame, Branch(outcome, place))
@@ -337,16 +338,23 @@ class Branches:
 
     def head(
         self, trace: Trace, frame: FrameType, variables: Mapping[str, Any], loop: int, grown: Mapping[str, list[Any]],
+        left: int = -1,
     ) -> None:
-        """Note that a round of a loop begins, and what the one before appended to lists."""
+        """Note that a round of a loop begins, and what the one before appended to lists; or for what it was left."""
         own = moment(trace, frame, variables, arrays=True)
         appended = {
             name: [as_node(trace, one) if type(one) is Tracer and one.owner is trace else None for one in settled(each)]
             for name, each in grown.items()
         }
-        self.heads.append(Head(loop, own, len(trace.graph), len(self.taken), self.clock, appended))
+        self.heads.append(Head(loop, own, len(trace.graph), len(self.taken), self.clock, appended, left))
         if self.policy is not None:
             self.policy.begin(loop)
+
+    def ended(self, loop: int) -> None:
+        """Note that a loop ran out."""
+        self.through.add(loop)
+        if self.policy is not None:
+            self.policy.end(loop)
 
     def count(self, trace: Trace, node: Node, frame: FrameType, goes_on: bool, loop: Any) -> int:
         """Let a loop go on that counts by a traced number, or end; return the guard's number."""
@@ -358,7 +366,7 @@ class Branches:
         number = len(self.taken)
         if frame is not None:
             around = self._within(trace.graph, frame)
-            if self.policy is None:
+            if self.policy is None or self.policy.left >= 0:
                 own = moment(trace, frame, frame.f_locals)._replace(around=around)
                 self.seen[number] = self.moments[number] = own
             self._numbers[trace.graph.first.get(node, node)] = number

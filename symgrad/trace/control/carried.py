@@ -22,7 +22,7 @@ from symgrad.ir.node import Node
 from symgrad.ops.elementwise.selection import where
 from symgrad.trace.constants import constant
 from symgrad.trace.control.branches import LARGE
-from symgrad.trace.control.rounds import carried_names, loop_around, runs_out
+from symgrad.trace.control.rounds import carried_names, goes_round, left_names, loop_around, runs_out
 from symgrad.trace.inplace.local import LocalArray
 from symgrad.trace.lines import is_user_code, line_at
 from symgrad.trace.state import Watch, current
@@ -101,7 +101,9 @@ class Carrying:
             if event == "opcode":
                 at = frame.f_lasti
                 if last in begun and not last <= at <= loops[last] and (trace := current()) is not None:
-                    trace.branches.through.add(begun[last])  # type: ignore[union-attr]  # it had them when it began
+                    trace.branches.ended(begun[last])  # type: ignore[union-attr]  # it had them when it began
+                elif last not in begun:
+                    self._left(frame, begun, last, at)
                 if at in loops and (trace := current()) is not None and trace.branches is not None:
                     goes_on = at in begun and at <= last <= loops[at]
                     variables = frame.f_locals  # asked for once more, they are as they were
@@ -117,12 +119,25 @@ class Carrying:
         frame.f_trace, frame.f_trace_opcodes, frame.f_trace_lines = runs, True, False
         return runs
 
+    def _left(self, frame: FrameType, begun: dict[int, int], last: int, at: int) -> None:
+        """Look whether loops are left for another instruction, without having run out."""
+        code = frame.f_code
+        for head in sorted(begun, reverse=True):
+            around = goes_round(code, head)
+            if last in around and at not in around and (code, head) in self.carried:
+                trace = current()
+                if trace is not None and trace.branches is not None and runs_out(code, head) is not None:
+                    variables = frame.f_locals
+                    self._begin(trace, frame, variables, head, None, at)
+                    trace.branches.head(trace, frame, variables, begun[head], {}, at)
+
     def _begin(
-        self, trace: Trace, frame: FrameType, variables: dict[str, Any], at: int, loop: int | None,
+        self, trace: Trace, frame: FrameType, variables: dict[str, Any], at: int, loop: int | None, left: int = -1,
     ) -> dict[str, list[Any]]:
         """Put traced numbers in the place of the plain ones that a round begins with, and of those that it appended.
 
-        Each is its own. The number of a loop is given with its first round; the same run makes the same nodes.
+        Each is its own. The number of a loop is given with its first round; the same run makes the same nodes. Where
+        the loop was left for an instruction, this is done with what is read from there on.
 
         Returns:
             The lists that the round before has appended to, each with what it appended.
@@ -151,9 +166,11 @@ class Carrying:
             there = as_node(trace, number >= count)
             return Tracer(trace.graph.node(where, (there, node, node), (), (), node.dtype, line), trace, weak=weak)
 
-        for name in carried_names(frame.f_code, at):
+        for name in carried_names(frame.f_code, at) if left < 0 else left_names(frame.f_code, at, left):
             if name in variables:
                 variables[name] = traced(variables[name])
+        if left >= 0:
+            return {}
         if loop is not None:
             self.lists[frame, at] = {name: (own, [*own]) for name, own in variables.items() if type(own) is list}
         found: dict[str, list[Any]] = {}

@@ -12,7 +12,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from symgrad.errors import heard
-from symgrad.trace.control.rounds import remembers, runs_out
+from symgrad.trace.control.rounds import led_to, remembers, runs_out
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -33,6 +33,9 @@ WAYS = 8
 RUNS = 64
 """So often a function is run again."""
 
+AHEAD, FORWARD = 2, 16
+"""Of a loop that a call left, so many times its rounds are traced, or so many, as far as there are some."""
+
 
 class Head(NamedTuple):
     """A place where a round begins, or the last one has ended.
@@ -44,6 +47,7 @@ class Head(NamedTuple):
         guards: how many conditions had been asked.
         clock: how often anything had been asked.
         grown: lists that are only appended to, and what the round before appended; None is what is no traced value.
+        left: the instruction for which the loop was left in the round before, maybe; else -1.
     """
 
     loop: int
@@ -52,6 +56,7 @@ class Head(NamedTuple):
     guards: int
     clock: int
     grown: dict[str, list[Node | None]]
+    left: int = -1
 
 
 class Round(NamedTuple):
@@ -77,6 +82,8 @@ class Fork(NamedTuple):
         guards: of each round the guards in it.
         own: the ways that its rounds went.
         rounds: for each way, of this call or of others, all rounds.
+        exits: those of the ways by which the loop is left for where this call left it.
+        around: what was in the variables when it did so.
         agree: whether two programs give the same at the call's arguments, which go the ways of the call.
     """
 
@@ -84,6 +91,8 @@ class Fork(NamedTuple):
     guards: list[list[Node]]
     own: set[Way]
     rounds: dict[Way, list[Round]]
+    exits: set[Way]
+    around: dict[Any, Any]
     agree: Callable[[Program, Program], bool]
 
 
@@ -97,12 +106,20 @@ class Policy:
     def __init__(self, heads: Sequence[Head], ways: Sequence[Way], run: int) -> None:
         """Begin before the first round."""
         self.loop, self.rounds, self.ways, self.run = heads[0].loop, len(heads) - 1, ways, run
+        self.left = heads[-1].left
+        if self.left >= 0:  # it would go on
+            self.rounds = max(AHEAD * self.rounds, FORWARD)
         self.round, self.asked = -1, 0
 
     def begin(self, loop: int) -> None:
         """Begin a round of a loop."""
         if loop == self.loop:
             self.round, self.asked = self.round + 1, 0
+
+    def end(self, loop: int) -> None:
+        """End a loop that ran out."""
+        if loop == self.loop and self.left >= 0:
+            self.rounds = min(self.round, self.rounds)
 
     def __call__(self) -> bool | None:
         """Return where a condition goes that is asked now; None where nothing is told.
@@ -146,9 +163,19 @@ def forks_of(
         loops.setdefault(head.loop, []).append(head)
     found: list[Fork] = []
     runs = 0
-    for loop, heads in loops.items():
-        own = [[there.get(k) for k in range(a.guards, b.guards)] for a, b in pairwise(heads)]
+    for loop, every_head in loops.items():
+        heads, around = every_head, dict[Any, Any]()
         moment = heads[0].moment
+        if heads[-1].left >= 0:
+            last = heads[-1].guards - 1
+            asked = branches.moments.get(last)
+            if last >= heads[-2].guards and asked is not None and asked.frame is moment.frame and led_to(
+                asked.code, asked.at, branches.taken[last].outcome
+            ) == heads[-1].left:
+                around = asked.variables
+            else:
+                heads = heads[:-1]
+        own = [[there.get(k) for k in range(a.guards, b.guards)] for a, b in pairwise(heads)]
         if heads[0].guards == heads[-1].guards or len(own) < LEAST or runs_out(moment.code, moment.at) is None or any(
             node is None or type(node.param("outcome")) is not bool
             or ((at := branches.moments.get(node.param("number"))) is not None and at.counts)  # `whiles` knows these
@@ -156,18 +183,21 @@ def forks_of(
         ) or remembers(moment):
             continue
         rounds: list[list[Node]] = own  # type: ignore[assignment]  # they are there
-        ways = {tuple([node.param("outcome") for node in each]): None for each in rounds}
+        gone = [tuple([node.param("outcome") for node in each]) for each in rounds]
+        exits = {gone.pop()} if heads[-1].left >= 0 else set[Any]()
+        ways = dict.fromkeys(gone)
         known: dict[Way, None] = {} if branches.lengths is None else branches.lengths.ways.setdefault(
             (moment.code, moment.at), {})
         every = {**ways, **known}
-        if len(ways) > WAYS or (len(every) < 2 and loop not in branches.through):
+        if len(ways) > WAYS or (len(every) < 2 and not exits and loop not in branches.through):
             continue
         for some in (every, ways)[len(every) > WAYS or len(every) == len(ways) :]:
             runs += len(some)
             traced = _traced(trace, branches, heads, [*some], run, begun) if runs <= RUNS else None
-            if traced is not None:
+            if traced is not None and exits <= traced.keys():
                 known |= ways
-                found.append(Fork(heads, rounds, {*ways}, traced, branches.agree))
+                left = traced.keys() - some.keys()
+                found.append(Fork(heads, rounds, {*ways, *exits}, traced, left, around, branches.agree))
                 break
     return found
 
@@ -176,22 +206,29 @@ def _traced(
     trace: Trace, branches: Branches, heads: list[Head], ways: list[Way], run: Callable[[], Any],
     begun: int,
 ) -> dict[Way, list[Round]] | None:
-    """Trace all rounds of a loop for each way; None where they do not go these ways."""
+    """Trace all rounds of a loop for each way, or in which they leave it; None where they do not go these ways."""
     rounds: dict[Way, list[Round]] = {way: [] for way in ways}
     runs = [_forced(trace, branches, Policy(heads, ways, k), run, begun) for k in range(len(ways))]
-    for k in range(len(heads) - 1):
+    if any(each is None or len(each) != len(runs[0] or ()) for each in runs):
+        return None
+    for k in range(len(runs[0] or ())):
+        exits: dict[Way, Round] = {}
         for number, each in enumerate(runs):
             way = ways[turn(k, number, len(ways))]
-            if each is None or each[k][0] != way:
+            assert each is not None  # noqa: S101 - as looked at
+            if each[k][0] != way:
                 return None
             rounds[way].append(each[k][1])
-    return rounds
+            exits = {**each[k][2], **exits}
+        for way, one in exits.items():
+            rounds.setdefault(way, []).append(one)
+    return {way: own for way, own in rounds.items() if len(own) == len(runs[0] or ())}
 
 
 def _forced(
     trace: Trace, branches: Branches, policy: Policy, run: Callable[[], Any], begun: int,
-) -> list[tuple[Way, Round]] | None:
-    """Run a function with its conditions told; return what the rounds are, or None."""
+) -> list[tuple[Way, Round, dict[Way, Round]]] | None:
+    """Run a function with its conditions told; return what the rounds are, and those that leave the loop, or None."""
     fork = copy.copy(branches)
     fork.forget()
     fork.taken, fork.moments, fork.seen, fork.levels, fork.policy = [], {}, {}, [[]], policy
@@ -211,15 +248,23 @@ def _forced(
     heads = [head for head in fork.heads if head.loop == policy.loop]
     if len(heads) <= policy.rounds:
         return None
-    found: list[tuple[Way, Round]] = []
+    found: list[tuple[Way, Round, dict[Way, Round]]] = []
     since: dict[Node | None, int] = {}
     for begin, end in pairwise(heads[: policy.rounds + 1]):
         asked = [there[k] for k in range(begin.guards, end.guards) if k in there]
-        if len(asked) < end.guards - begin.guards:
+        if len(asked) < end.guards - begin.guards or end.left >= 0:
             return None
         way = tuple([node.param("outcome") for node in asked])
         for node in [one for each in end.grown.values() for one in each]:
             since.setdefault(node, len(found))
         tests = [node.inputs[0] for node in asked]
-        found.append((way, Round(begin.moment.variables, tests, end.moment.variables, end.grown, since, len(found))))
+        own = begin.moment
+        exits: dict[Way, Round] = {}
+        for k, outcome in enumerate(way):
+            at = fork.moments.get(begin.guards + k)
+            if at is not None and at.frame is own.frame and led_to(at.code, at.at, not outcome) == policy.left:
+                other = (*way[:k], not outcome)
+                exits[other] = Round(own.variables, tests[: k + 1], at.variables, {}, since, len(found))
+        one = Round(own.variables, tests, end.moment.variables, end.grown, since, len(found))
+        found.append((way, one, exits))
     return found

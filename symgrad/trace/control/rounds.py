@@ -116,13 +116,10 @@ def names_alive(code: CodeType, at: int, *, inside: bool = False) -> frozenset[s
 @cache
 def carried_names(code: CodeType, head: int) -> tuple[str, ...]:
     """Return the variables that a loop sets, and that may be read from its beginning on before they are."""
-    every, number, _ = _flow(code)
-    _, end = loop_around(code, head)
-    sets = [i.argval for i in every[number[head] :] if i.offset <= end and i.opname.startswith("STORE_FAST")]
-    names = dict.fromkeys([name for one in sets for name in (one if isinstance(one, tuple) else (one,))])
+    _, number, _ = _flow(code)
     alive = _alive(code)
     read = frozenset[str]().union(*_reads(code)) if alive is None else alive[number[head]]
-    return tuple([name for name in names if name in read and name not in code.co_cellvars])
+    return tuple([name for name in _set_in(code, head) if name in read])
 
 
 @cache
@@ -139,6 +136,54 @@ def runs_out(code: CodeType, at: int) -> int | None:
     every, number, _ = _flow(code)
     head, _ = loop_around(code, at)
     return head if head in number and every[number[head]].opname == "FOR_ITER" else None
+
+
+@cache
+def goes_round(code: CodeType, head: int) -> frozenset[int]:
+    """Return the instructions of a loop from which it may go on to another round."""
+    every, number, after = _flow(code)
+    _, end = loop_around(code, head)
+    found = {number[head]} if head in number else set[int]()
+    inside = [k for k, i in enumerate(every) if head <= i.offset <= end]
+    count = 0
+    while len(found) > count:
+        count = len(found)
+        found |= {k for k in inside if not found.isdisjoint(after[k])}
+    return frozenset([every[k].offset for k in found])
+
+
+def led_to(code: CodeType, at: int, outcome: Any) -> int:
+    """Return the instruction that follows where a condition that an instruction asks comes to something; -1 if none."""
+    every, number, _ = _flow(code)
+    k = number[at] + ("IF_" not in every[number[at]].opname)
+    i = every[min(k, len(every) - 1)]
+    if not i.opname.endswith(("IF_TRUE", "IF_FALSE")) or "OR_POP" in i.opname:
+        return -1
+    return int(i.argval) if i.opname.endswith("IF_TRUE") == outcome else every[k + 1].offset
+
+
+def names_behind(code: CodeType, at: int) -> frozenset[str]:
+    """Return the names that may be read, before they are set, from where a statement begins on."""
+    _, number, _ = _flow(code)
+    alive = _alive(code)
+    if alive is None:
+        return frozenset[str]().union(*_reads(code))
+    return alive[number[at]].union(code.co_cellvars, code.co_freevars)
+
+
+@cache
+def left_names(code: CodeType, head: int, at: int) -> tuple[str, ...]:
+    """Return the variables that a loop sets and that may be read where it is left."""
+    return tuple([name for name in _set_in(code, head) if name in names_behind(code, at)])
+
+
+def _set_in(code: CodeType, head: int) -> list[str]:
+    """List the variables that a loop sets."""
+    every, number, _ = _flow(code)
+    _, end = loop_around(code, head)
+    sets = [i.argval for i in every[number[head] :] if i.offset <= end and i.opname.startswith("STORE_FAST")]
+    names = dict.fromkeys([name for one in sets for name in (one if isinstance(one, tuple) else (one,))])
+    return [name for name in names if name not in code.co_cellvars]
 
 
 def breaks(code: CodeType, at: int, outcomes: Mapping[int, Any]) -> bool:

@@ -8,6 +8,7 @@ each, and of an operation on such. So nothing is concluded from one round for an
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import reduce
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -21,8 +22,8 @@ from symgrad.ir.shapes import is_static
 from symgrad.ops.arrays.views import slice_
 from symgrad.ops.control.results import result
 from symgrad.ops.control.scan import scan
-from symgrad.ops.elementwise.logical import logical_not, logical_or
-from symgrad.trace.control.rounds import known_by, names_alive
+from symgrad.ops.elementwise.logical import logical_and, logical_not, logical_or
+from symgrad.trace.control.rounds import known_by, names_alive, names_behind
 from symgrad.transforms.build import input_like, literal, make, written
 from symgrad.transforms.control.roll import rows_of, slides
 from symgrad.transforms.control.scans import within
@@ -74,6 +75,7 @@ class _Loop:
         lists, stacked: what is appended to, and such nodes as each round appends.
         made: what a round asks and gives, for each way.
         begun, last: what the variables are before and after all rounds; then what these appended.
+        steps, length: the number of rounds of the call, and of the loop, which it may leave.
         gone: the guards of the rounds.
     """
 
@@ -90,7 +92,7 @@ class _Loop:
         self.begun: list[Any] = []
         self.last: list[Node] = []
         self.gone: list[Node] = []
-        self.steps = 0
+        self.steps = self.length = 0
         self.marks: set[Node] = set()
         self.read: Collection[Name] = ()
         self.lists: list[str] = []
@@ -102,11 +104,13 @@ class _Loop:
         own = [head.moment.variables for head in fork.heads]
         if not self.named(own):
             return False
-        ends = [k for k in range(max(2, len(own) - ROUNDS_AFTER), len(own)) if self.is_apart(own[k])]
+        first = len(own) - 1 if fork.exits else max(2, len(own) - ROUNDS_AFTER)
+        ends = [k for k in range(first, len(own)) if self.is_apart(own[k])]
         ways = fork.rounds.values()
         if not ends or not all(any(self.is_apart(each.before, self.read) for each in one) for one in ways):
             return False
         steps = self.steps = ends[-1]
+        self.length = len(next(iter(ways))) if fork.exits else steps
         self.gone = [*chain.from_iterable(fork.guards[:steps])]
         if not self.gone or asked_again(self.program, self.gone, fork.heads[steps].clock):
             return False
@@ -121,8 +125,8 @@ class _Loop:
         for k, name in enumerate(self.names):
             self.inputs.append(input_like(self.body, f"s{k}_{name[0]}", self.like[name]))
         for way, rounds in fork.rounds.items():
-            roots = map(self.roots, rounds[:steps])
-            found = [self.united(rounds[:steps], list(column)) for column in zip(*roots, strict=True)]
+            roots = map(self.roots, rounds[: self.length])
+            found = [self.united(rounds[: self.length], list(column)) for column in zip(*roots, strict=True)]
             if None not in found:
                 self.made[way] = found  # type: ignore[assignment]  # none is None
             elif way in fork.own:
@@ -131,6 +135,10 @@ class _Loop:
         after = [node for node in self.program.outputs if node not in away]
         begun = dict(zip(self.names, self.begun, strict=True))
         rounds = [each[name] for each in own[1:steps] for name in self.names]
+        if fork.exits:
+            rounds += fork.around.values()
+            if not self.rows or not all(slides(row) or all(node.is_constant for node in row) for row in self.rows):
+                return False  # `whiles` needs no more rounds than there are; and others may not be computed
         return (
             is_tree([*self.made.items()])
             and stays_small(self.names, self.inputs, begun, self.made, self.last[: len(self.names)], after)
@@ -148,7 +156,7 @@ class _Loop:
             name for name in first if first[name] and all(
                 name in each and [_kind(node) for node in each[name]] == [_kind(node) for node in first[name]]
                 for each in grown
-            ) and all(node is not None and is_static(node.shape) for node in first[name])
+            ) and all(node is not None and is_static(node.shape) for node in first[name]) and not self.fork.exits
         ]
         self.stacked = [node for name in self.lists for node in first[name]]
         ways = self.fork.rounds.values()
@@ -159,6 +167,8 @@ class _Loop:
             names_alive(moment.code, moment.at, inside=one).union({""}) - {*self.lists}  # the former: numbers of rounds
             for one in (False, True)
         ]
+        if self.fork.exits:
+            alive = inside | names_behind(moment.code, self.fork.heads[-1].left)
         keys = [name for name in own[-1] if name[0] in alive]
         read = {name for name in keys if name[0] in inside and name in own[0]}  # others a round sets
         if any({*keys} != {name for name in each if name[0] in alive} for each in every) or any(
@@ -170,11 +180,13 @@ class _Loop:
             nodes = [value for value in values if isinstance(value, Node)]
             if not nodes:
                 told = [known_by(each[name]) for each in own[1:]]
-                if any([known_by(one.after[name]) for one in each] != told for each in ways):
-                            return False
+                if self.fork.exits and len({*told, *[known_by(one.after[name]) for one in rounds]}) > 1:
+                    return False
+                if not self.fork.exits and any([known_by(one.after[name]) for one in each] != told for each in ways):
+                    return False
             elif any(value is not nodes[0] for value in values):
                 if not fit_together(values, "bif") or not (name in read or is_static(nodes[0].shape)):
-                            return False
+                    return False
                 self.names.append(name)
                 self.like[name] = nodes[0]
         self.read = read.intersection(self.names)
@@ -308,11 +320,18 @@ class _Loop:
         """Put a scan in the place of the rounds; the loops before it follow what becomes of their nodes."""
         there = [*self.inputs, *self.fixed.values(), *self.rows.values()]
         idle = [*self.inputs, *[literal(self.body, np.zeros(node.shape, node.dtype)) for node in self.stacked]]
-        outputs, lost = round_of(self.body, there, idle, self.made)
-        flags = []
+        flags, ways, exits = [], self.made, self.fork.exits
+        if exits:  # who has left a loop stays outside
+            flags.append(input_like(self.body, "left", self.gone[0]))
+            there.append(flags[0])
+            idle.append(literal(self.body, value=True))
+            said = {way: literal(self.body, value=way in exits) for way in ways}
+            ways = {(False, *way): [flags[0], *own, said[way]] for way, own in ways.items()}
+            ways[True,] = [flags[0], *idle]
+        outputs, lost = round_of(self.body, there, idle, ways)
         if lost:
-            flags = [input_like(self.body, "lost", self.gone[0])]
-            outputs.insert(len(self.names), make(self.body, logical_or, flags[0], outputs.pop()))
+            flags.append(input_like(self.body, "lost", self.gone[0]))
+            outputs.insert(len(self.names) + bool(exits), make(self.body, logical_or, flags[-1], outputs.pop()))
         body = closed([*self.fixed.values(), *self.inputs, *flags, *self.rows.values()], outputs, "step")
 
         def loop(graph: Graph, get: Callable[[Node], Node]) -> tuple[list[Node], Node | None]:
@@ -324,7 +343,7 @@ class _Loop:
             state += [literal(graph, value=False)] * len(flags)
             given = [*map(get, self.fixed), *state, *[rows_of(graph, row, get) for row in self.rows]]
             hub = make(
-                graph, scan, *given, body=body, length=self.steps, fixed=len(self.fixed), carried=len(state),
+                graph, scan, *given, body=body, length=self.length, fixed=len(self.fixed), carried=len(state),
                 reverse=False,
             )
             results = [make(graph, result, hub, number=k) for k in range(len(outputs))]
@@ -333,7 +352,9 @@ class _Loop:
                 for k in range(self.steps) for every in results[len(state) :]
             ]
             last = results[: len(self.names)]
-            return [*last, *rows], make(graph, logical_not, results[len(last)]) if lost else None
+            holds = [*results[len(last) : len(state)][: bool(exits)]]
+            holds += [make(graph, logical_not, results[len(state) - 1])] if lost else []
+            return [*last, *rows], reduce(lambda a, b: make(graph, logical_and, a, b), holds) if holds else None
 
         followed = [(one.gone, one.last, one.needed(), *one.rows) for one in before]
         new: dict[Node, Any] = dict.fromkeys(chain.from_iterable(chain.from_iterable(followed)))
