@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from symgrad.errors import UnsupportedError
+from symgrad.ir.graphs import in_turn
 from symgrad.ir.node import Node
 from symgrad.ir.op import Elementwise, Structured
 from symgrad.ir.program import Program
@@ -145,15 +146,8 @@ def _named_alike(name: str) -> Callable[..., Any] | None:
 
 def _parts_of(expression: Any, sizes: dict[Any, int]) -> int:
     """Count the parts of an expression as it is written, from those that it is made of."""
-    stack = [expression]
-    while stack:
-        part = stack[-1]
-        missing = [inner for inner in getattr(part, "args", ()) if inner not in sizes]
-        if missing:
-            stack += missing
-        else:
-            sizes[part] = 1 + sum(sizes[inner] for inner in getattr(part, "args", ()))
-            stack.pop()
+    for part in in_turn(expression, lambda part: getattr(part, "args", ()), sizes):
+        sizes[part] = 1 + sum(sizes[inner] for inner in getattr(part, "args", ()))
     return sizes[expression]
 
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from symgrad.errors import Line, NonFiniteError
 from symgrad.ir import shapes
+from symgrad.ir.graphs import reachable
 from symgrad.ir.node import Graph, Node
 from symgrad.ir.op import Control
 from symgrad.ir.program import Program
@@ -48,16 +49,11 @@ class Watch(NamedTuple):
         Raises:
             NonFiniteError: a result is not finite; with the user's line where that began.
         """
-        stack = [k for k in self.results if flags[k]]
-        seen, began = {*stack}, []
-        while stack:
-            k = stack.pop()
-            bad = [read for read in self.values[k].reads if flags[read]]
-            if not bad:
-                began.append(k)
-            new = [read for read in bad if read not in seen]
-            seen.update(new)
-            stack.extend(new)
+
+        def bad(k: int) -> list[int]:
+            return [read for read in self.values[k].reads if flags[read]]
+
+        began = [k for k in reachable([k for k in self.results if flags[k]], bad) if not bad(k)]
         if began:
             found = self.values[min(began)]
             raise NonFiniteError(

@@ -13,12 +13,14 @@ It is no rule of a table, for it compares sums all over the program.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import permutations
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from symgrad.ir.graphs import in_turn
 from symgrad.ir.node import Graph, Node
 from symgrad.ir.program import Program, copied
 from symgrad.ir.shapes import Shape
@@ -152,22 +154,16 @@ def _with_sums(program: Program, kept: dict[Node, _Sum]) -> Program:
     inputs = tuple([copied(graph, i, ()) for i in program.inputs])
     new = dict(zip(program.inputs, inputs, strict=True))
     before = graph.line
+
+    def needed(node: Node) -> Sequence[Node]:
+        return node.inputs if node not in kept else (kept[node].source,)
+
     for node in program.nodes():
-        stack = [node]
-        while stack:
-            top = stack[-1]
-            found = kept.get(top)
-            needed = top.inputs if found is None else (found.source,)
-            missing = [i for i in needed if i not in new and i.number >= program.start]
-            if missing and top not in new:
-                stack.extend(missing)
-                continue
-            stack.pop()
-            if top not in new:
-                graph.line = top.line
-                made = tuple([new.get(i, i) for i in needed])
-                copy = simplified if top.op is transpose else copied  # two transposes in a row are one
-                new[top] = copy(graph, top, made) if found is None else written(graph, found.of, made[0])
+        for one in in_turn(node, lambda one: [i for i in needed(one) if i.number >= program.start], new):
+            graph.line = one.line
+            made = tuple([new.get(i, i) for i in needed(one)])
+            copy = simplified if one.op is transpose else copied  # two transposes in a row are one
+            new[one] = copy(graph, one, made) if one not in kept else written(graph, kept[one].of, made[0])
     graph.line = before
     outputs = tuple([new.get(o, o) for o in program.outputs])
     return replace(program, inputs=inputs, outputs=outputs, start=start if program.scope is not None else 0)

@@ -12,6 +12,7 @@ import numpy as np
 from symgrad.api.modes.mode import decided, substituted
 from symgrad.errors import ArgumentError, NoGradient, UnsupportedError
 from symgrad.ir import shapes
+from symgrad.ir.graphs import reachable
 from symgrad.ir.names import identifier
 from symgrad.ir.node import Node
 from symgrad.ir.op import Composite
@@ -216,16 +217,8 @@ class Recorded:
 
 def outer_input(values: Iterable[Node], known: Collection[Node] = ()) -> Node | None:
     """Return an input that values depend on, otherwise than by the known ones; None where all is made of constants."""
-    stack = [*dict.fromkeys([value for value in values if value not in known])]
-    seen = set(stack)
-    while stack:
-        node = stack.pop()
-        if node.is_input:
-            return node
-        new = [i for i in node.inputs if i not in known and i not in seen]
-        seen.update(new)
-        stack.extend(new)
-    return None
+    behind = reachable([v for v in values if v not in known], lambda node: [i for i in node.inputs if i not in known])
+    return next((node for node in behind if node.is_input), None)
 
 
 class custom_vjp(Custom):  # noqa: N801 - a decorator, and JAX's name

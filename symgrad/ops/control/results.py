@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from symgrad.errors import ShapeError
+from symgrad.ir.graphs import reachable
 from symgrad.ir.node import SEVERAL, Node
 from symgrad.ir.op import Control, Result
 from symgrad.ir.program import Program
@@ -38,14 +39,7 @@ def needed(node: Node) -> Sequence[Node]:
 
 def read_by(program: Program, outputs: Iterable[Node]) -> set[Node]:
     """Return the inputs of a program that some of its outputs are made of."""
-    stack = [*dict.fromkeys(outputs)]
-    seen = {*stack}
-    while stack:
-        for i in needed(stack.pop()):
-            if i not in seen:
-                seen.add(i)
-                stack.append(i)
-    return seen & {*program.inputs}
+    return reachable(outputs, needed).keys() & {*program.inputs}
 
 
 def closure(body: Program, wanted: Iterable[int], fixed: int, carried: int) -> set[int]:

@@ -16,6 +16,7 @@ import numpy as np
 
 from symgrad.errors import VerifyError
 from symgrad.ir import shapes
+from symgrad.ir.graphs import reachable
 from symgrad.ir.names import identifier
 from symgrad.ir.node import Graph, Node
 from symgrad.ir.op import Control, Leaf
@@ -138,15 +139,13 @@ class Pulled:
                 for k in more:
                     moving[k] = True
             of = {k for k, g in enumerate(gs) if g is not None and outputs[k] in reached}
-            sure, stack, seen = {*of}, [outputs[k] for k in of], {outputs[k] for k in of}
-            places = {inputs[k]: k - fixed for k in range(fixed, last)}
-            while stack:  # a cotangent is carried where one may arrive
-                node = stack.pop()
-                before = [outputs[places[node]]] if node in places else []
-                of |= {places[node]} if before else set()
-                ahead = [i for i in (*needed(node), *before) if i in reached and i not in seen]
-                seen.update(ahead)
-                stack += ahead
+            sure, carries = {*of}, dict(zip(inputs[fixed:last], outputs, strict=False))
+
+            def ahead(node: Node) -> list[Node]:
+                return [i for i in (*needed(node), *([carries[node]] if node in carries else [])) if i in reached]
+
+            seen = reachable([outputs[k] for k in of], ahead)  # a cotangent is carried where one may arrive
+            of |= {k - fixed for k in range(fixed, last) if inputs[k] in seen}
             while True:
                 names = [f"{x.param('name')}_bar" for x in inputs[fixed:last]]
                 names += [f"y{k}_bar" for k in range(carried, len(outputs))]

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import cached_property, lru_cache
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
 
 from symgrad.errors import NoGradient
 from symgrad.ir import shapes
+from symgrad.ir.graphs import in_turn, reachable
 from symgrad.ir.node import Node
 from symgrad.ir.op import Composite, Elementwise, Op, Result, Structured
 from symgrad.ir.program import BY_NUMBER
@@ -53,15 +55,8 @@ class Ranges:
 
     def of(self, node: Node) -> Signs:
         """Return which signs a value may have."""
-        stack = [node]
-        while stack:
-            one = stack[-1]
-            waiting = [i for i in one.inputs if i not in self.known] if one not in self.known else []
-            stack.extend(waiting)
-            if not waiting:
-                if one not in self.known:
-                    self.known[one] = self._found(one)
-                stack.pop()
+        for one in in_turn(node, attrgetter("inputs"), self.known):
+            self.known[one] = self._found(one)
         return self.known[node]
 
     def _found(self, node: Node) -> Signs:
@@ -185,14 +180,8 @@ def is_zero_constant(node: Node) -> bool:
 
 def behind(outputs: Iterable[Node], stop: int) -> list[Node]:
     """Return what outputs are made of, down to a number, each after its inputs."""
-    seen = {node for node in outputs if node.number >= stop}
-    stack = list(seen)
-    while stack:
-        for node in needed(stack.pop()):
-            if node not in seen and node.number >= stop:
-                seen.add(node)
-                stack.append(node)
-    return sorted(seen, key=BY_NUMBER)
+    own = [node for node in outputs if node.number >= stop]
+    return sorted(reachable(own, lambda node: [i for i in needed(node) if i.number >= stop]), key=BY_NUMBER)
 
 
 def every(dtype: np.dtype[Any]) -> Signs:

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from symgrad.errors import ArgumentError, Derived, Line, NoGradient
+from symgrad.ir.graphs import reachable
 from symgrad.ir.node import Node
 from symgrad.ir.op import Composite, Elementwise, Op, Result
 from symgrad.ir.program import Program
@@ -260,14 +261,8 @@ def _on_the_path(error: NoGradient, node: Node, active: set[Node]) -> NoGradient
     if error.line is not None:
         return error  # of a rule's own ops
     place, through = next((k, i) for k, i in enumerate(node.inputs) if i in active)
-    seen, stack, by = {through}, [through], []
-    while stack:
-        read = stack.pop()
-        by += [read.param("name")] if read.is_input else []
-        more = [i for i in read.inputs if i in active and i not in seen]
-        seen.update(more)
-        stack.extend(more)
-    names = " and ".join(map(repr, sorted(set(by)))) or "a value"
+    behind = reachable([through], lambda read: [i for i in read.inputs if i in active])
+    names = " and ".join(map(repr, sorted({read.param("name") for read in behind if read.is_input}))) or "a value"
     return NoGradient(
         f"{error.what}, and the gradient by {names} goes through its argument {place}, "
         f"{through.dtype.name}[{','.join(map(str, through.shape))}]", line=node.line,

@@ -13,6 +13,7 @@ import math
 import numpy as np
 
 from symgrad.ir import shapes
+from symgrad.ir.graphs import in_turn
 from symgrad.ir.node import Graph, Node
 from symgrad.ir.op import Elementwise
 from symgrad.ops.arrays.reduce import sum_
@@ -31,19 +32,10 @@ class Logarithms:
         self._forms: dict[Node, Node] = {}
 
     def kind(self, node: Node) -> int:
-        """Classify a value (by an explicit stack: sums of exponentials may be long)."""
-        kinds = self._kinds
-        stack = [node]
-        while stack:
-            top = stack[-1]
-            missing = [i for i in _log_parts(top) if i not in kinds] if top not in kinds else []
-            if missing:
-                stack.extend(missing)
-                continue
-            stack.pop()
-            if top not in kinds:
-                kinds[top] = self._of_factors(top)
-        return kinds[node]
+        """Classify a value."""
+        for one in in_turn(node, _log_parts, self._kinds):
+            self._kinds[one] = self._of_factors(one)
+        return self._kinds[node]
 
     def _of_factors(self, node: Node) -> int:
         """Classify a value whose factors are known.
@@ -70,15 +62,8 @@ class Logarithms:
         """Return the logarithm of a value without exponentials of large numbers, None if there is none."""
         if self.kind(node) < BOUNDED:
             return None
-        needed, stack = {node}, [node]
-        while stack:
-            for factor in _log_parts(stack.pop()):
-                if factor not in needed and factor not in self._forms:
-                    needed.add(factor)
-                    stack.append(factor)
-        for value in sorted(needed, key=lambda n: n.number):
-            if value not in self._forms:
-                self._forms[value] = self._form(graph, value)
+        for value in in_turn(node, _log_parts, self._forms):
+            self._forms[value] = self._form(graph, value)
         return self._forms[node]
 
     def _form(self, graph: Graph, node: Node) -> Node:
