@@ -2,14 +2,33 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-    from pathlib import Path
+from symgrad.api.call.arguments import Argnums, Arguments, annotated_specs
+from symgrad.errors import ArgumentValueError
+from symgrad.trace.signature import specs_in
 
-    from symgrad.api.call.arguments import Argnums
-    from symgrad.emit.written import Package
+
+@dataclass(frozen=True)
+class Package:
+    """What was written.
+
+    Attributes:
+        folder: where.
+        name: of the module.
+        functions: the names of its functions in C.
+        files: the names of its files.
+        report: what report.json says.
+    """
+
+    folder: Path
+    name: str
+    functions: tuple[str, ...]
+    files: tuple[str, ...]
+    report: dict[str, Any]
 
 
 def emit(
@@ -62,11 +81,8 @@ def emit(
     >>> package.functions
     ('square_value', 'square_grad')
     """
-    from symgrad.api.call.arguments import Arguments, annotated_specs
     from symgrad.emit.derive import Specialization, examples_for
     from symgrad.emit.package import emit_calls, request
-    from symgrad.errors import ArgumentValueError
-    from symgrad.trace.signature import specs_in
 
     funs: list[Any] = list(fun) if isinstance(fun, (list, tuple)) else [fun]
     static = (static_argnames,) if isinstance(static_argnames, str) else tuple(static_argnames)

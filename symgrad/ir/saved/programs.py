@@ -363,15 +363,14 @@ def _read_position(value: Any, path: str, count: int) -> int:
     return value
 
 
-def _field(holds: Callable[[Any], bool], otherwise: str, of: Reader | None = None) -> Reader:
-    """Make what reads a field: as another kind of field, if it is one, of which something more must hold."""
+def _field(holds: Callable[[Any], object], otherwise: str, of: Reader = lambda value, _: value) -> Reader:
+    """Make what reads a field: as another kind of field, of which something more must hold."""
 
     def read(value: Any, path: str) -> Any:
-        if of is not None:
-            of(value, path)
-        if not holds(value):
+        found = of(value, path)
+        if not holds(found):
             raise _wrong(path, otherwise.format(value))
-        return value
+        return found
 
     return read
 
@@ -395,14 +394,16 @@ _step = _field(lambda v: v != 0, "a step of 0", of=_integer)
 _run = _field(lambda v: v > 0, "a run of {} steps", of=_integer)
 _boolean = _field(lambda v: type(v) is bool, "true or false is expected, not {!r:.40}")
 _parameters = _field(lambda v: isinstance(v, list), "a list of parameters is expected")
-
-
-def _read_name(value: Any, path: str) -> str:
-    """Read a name: what the filter for names would leave as it is."""
-    text: str = _word(value, path)
-    if identifier(text) != text:
-        raise _wrong(path, f"{text!r:.60} is no name that symgrad gives")
-    return text
+_read_name = _field(lambda v: identifier(v) == v, "{!r:.60} is no name that symgrad gives", of=_word)
+_read_axes = _field(lambda v: len(set(v)) == len(v), "an axis is named twice", of=_tuple(_axis))
+_contraction = _field(
+    lambda v: isinstance(v, str) and len(v) <= WORDS and re.fullmatch(r"[A-Za-z]*(,[A-Za-z]*)*->[A-Za-z]*", v),
+    "{!r:.60} is no contraction, such as 'ij,jk->ik'",
+)
+_read_subscripts = _field(
+    lambda v: all(len(set(labels)) == len(labels) for labels in re.split(",|->", v)),
+    "a label stands twice in one term of {!r:.60}", of=_contraction,
+)
 
 
 def _read_line(value: Any, path: str, before: list[Line]) -> Line:
@@ -425,24 +426,13 @@ def _read_dim(value: Any, path: str) -> Any:
         raise _wrong(path, str(error)) from None
 
 
-def _read_extent(value: Any, path: str) -> Any:
-    found = _read_dim(value, path)
-    if type(found) is int and not 0 <= found < ELEMENTS:
-        raise _wrong(path, f"{found} is no extent")
-    return found
+_read_extent = _field(lambda v: type(v) is not int or 0 <= v < ELEMENTS, "{} is no extent", of=_read_dim)
 
 
 def _read_dtype(value: Any, path: str) -> np.dtype[Any]:
     if not isinstance(value, str) or value not in DTYPES:
         raise _wrong(path, f"no dtype {value!r:.40}; one of {', '.join(DTYPES)}")
     return np.dtype(value)
-
-
-def _read_axes(value: Any, path: str) -> tuple[int, ...]:
-    found: tuple[int, ...] = _tuple(_axis)(value, path)
-    if len(set(found)) != len(found):
-        raise _wrong(path, "an axis is named twice")
-    return found
 
 
 def _read_interval(value: Any, path: str) -> tuple[Any, ...]:
@@ -454,18 +444,6 @@ def _read_interval(value: Any, path: str) -> tuple[Any, ...]:
     elif len(entry) != 1:
         raise _wrong(path, "[start, count, step] or [position] is expected")
     return entry
-
-
-_CONTRACTION = re.compile(r"[A-Za-z]*(,[A-Za-z]*)*->[A-Za-z]*")
-
-
-def _read_subscripts(value: Any, path: str) -> str:
-    if not isinstance(value, str) or len(value) > WORDS or not _CONTRACTION.fullmatch(value):
-        raise _wrong(path, f"{value!r:.60} is no contraction, such as 'ij,jk->ik'")
-    terms, result = value.split("->")
-    if any(len(set(labels)) != len(labels) for labels in [*terms.split(","), result]):
-        raise _wrong(path, f"a label stands twice in one term of {value!r:.60}")
-    return value
 
 
 def _read_constant(value: Any, path: str) -> Constant:
