@@ -8,6 +8,21 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
+class Partition(dict[T, T]):
+    """Things that are joined two by two into classes: each knows another one of its class, and one itself."""
+
+    def find(self, item: T) -> T:
+        """Return the one that stands for an item's class."""
+        self.setdefault(item, item)
+        while self[item] is not item:
+            self[item] = item = self[self[item]]
+        return item
+
+    def join(self, one: T, other: T) -> None:
+        """Make two classes one; what stood for the other's stands for both."""
+        self[self.find(one)] = self.find(other)
+
+
 def reachable(starts: Iterable[T], beside: Callable[[T], Iterable[T]]) -> dict[T, None]:
     """Collect some nodes, and all that edges lead to from them.
 

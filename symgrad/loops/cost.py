@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
     from symgrad.ir.notation import Value
     from symgrad.ir.shapes import Dim, Shape
-    from symgrad.loops.program import Around, Array, Items, LoopProgram, Nest, Storages
+    from symgrad.loops.program import Around, Items, LoopProgram, Nest, Storages
 
 
 class Tally(NamedTuple):
@@ -130,8 +130,8 @@ def count(program: LoopProgram) -> Tally:
             if around and around[-1].walk is Walk.LANES:
                 in_lanes[name] += number * often
     used = {a.array: None for s, _ in program.paths for a in (*s.reads, s.target)}
-    inputs = sum((_all_bytes(a) for a in used if a.is_given), 0)
-    outputs = sum((_all_bytes(a) for a in used if a.kind is Kind.OUTPUT), 0)
+    inputs = sum((a.bytes for a in used if a.is_given), 0)
+    outputs = sum((a.bytes for a in used if a.kind is Kind.OUTPUT), 0)
     return Tally(
         {kind: shapes.simplified(done[kind]) for kind in KINDS if kind in done},
         {name: shapes.simplified(calls[name]) for name in sorted(calls)},
@@ -282,10 +282,6 @@ def _loads_of(access: Access, around: Around, often: Any, statement: Statement) 
     while depth and not around[depth - 1].members & used and not around[depth - 1].tile:
         depth -= 1
     return often if depth == len(around) else run_count(around[:depth], statement)
-
-
-def _all_bytes(array: Array) -> Any:
-    return shapes.size(array.shape) * array.dtype.itemsize
 
 
 # -- estimates: what passes compare

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Any
 
+from symgrad.ir.graphs import Partition
 from symgrad.ir.notation import Access, Axis, How, Lookup, Number, Role, Statement, accesses, looked_up, parts
 from symgrad.ir.shapes import upper
 from symgrad.loops.cost import elements, estimate
@@ -31,16 +32,16 @@ from symgrad.loops.program import Array, Item, Items, Loop, LoopProgram
 from symgrad.loops.statements.products import batch_axes, is_block
 
 
-class Classes:
-    """Axes that are one loop variable: union-find, with the statements of each class.
+class Classes(Partition[Axis]):
+    """Axes that are one loop variable, with the statements of each class.
 
     A union that would put two axes of one statement into one class is refused.
     """
 
     def __init__(self, statements: Sequence[Statement], graph: DependenceGraph) -> None:
         """Unite axes: along what is computed first, along inputs last."""
-        self.parent: dict[Axis, Axis] = {axis: axis for s in statements for axis in s.axes}
-        self.users: dict[Axis, set[int]] = {axis: set() for axis in self.parent}
+        super().__init__({axis: axis for s in statements for axis in s.axes})
+        self.users: dict[Axis, set[int]] = {axis: set() for axis in self}
         for k, statement in enumerate(statements):
             for axis in statement.axes:
                 self.users[axis].add(k)
@@ -57,17 +58,8 @@ class Classes:
         """Unite the axes by which an array is touched here and there, but for those that a routine walks itself."""
         if not access.flat and not other.flat:
             for theirs, ours in zip(other.indices, access.indices, strict=True):
-                if theirs in self.parent and ours in self.parent:
+                if theirs in self and ours in self:
                     self.unite(theirs, ours)
-
-    def find(self, axis: Axis) -> Axis:
-        """Return the axis that stands for the class."""
-        root = axis
-        while self.parent[root] is not root:
-            root = self.parent[root]
-        while self.parent[axis] is not root:
-            self.parent[axis], axis = root, self.parent[axis]
-        return root
 
     def unite(self, first: Axis, second: Axis) -> None:
         """Make two axes of equal extents one class, unless a statement has both."""
@@ -77,7 +69,7 @@ class Classes:
         few, many = sorted((self.users[a], self.users[b]), key=len)
         if any(user in many for user in few):
             return
-        self.parent[b] = a
+        self[b] = a
         merged = self.users.pop(b)
         if len(merged) > len(self.users[a]):
             merged, self.users[a] = self.users[a], merged

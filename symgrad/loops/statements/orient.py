@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from symgrad.ir.graphs import Partition
 from symgrad.ir.notation import Access, Axis, Statement, everywhere, linear
 from symgrad.loops.program import Array, LoopProgram, temporary
 
@@ -40,14 +41,7 @@ def orient(program: LoopProgram) -> LoopProgram:
 
 def _last_dimensions(statements: Sequence[Statement]) -> dict[Array, int]:
     """Find the temporaries that should have another dimension last, and which."""
-    parent: dict[Any, Any] = {}
-
-    def find(item: Any) -> Any:
-        parent.setdefault(item, item)
-        while parent[item] is not item:
-            parent[item] = item = parent[parent[item]]
-        return item
-
+    classes = Partition[Any]()
     fixed: set[Array] = set()
     matrices: dict[Array, None] = {}
     votes: dict[Any, dict[Array, None]] = {}
@@ -64,18 +58,19 @@ def _last_dimensions(statements: Sequence[Statement]) -> dict[Array, int]:
                     continue
                 for d, i in enumerate(access.indices):
                     if type(i) is Axis:
-                        parent[find((array, d))] = find(i)
+                        classes.join((array, d), i)
             elif not (access.flat or s.is_contraction) and (form := linear(access.indices[-1])) is not None:
                 axes = [part for part, step in form.terms if type(part) is Axis and step == 1]
                 if len(axes) == len(form.terms) == 1:
                     votes.setdefault(axes[0], {})[array] = None
     weight: dict[Any, dict[Array, None]] = {}
     for axis, arrays in votes.items():
-        weight.setdefault(find(axis), {}).update(arrays)
+        weight.setdefault(classes.find(axis), {}).update(arrays)
     found: dict[Array, int] = {}
     for array in matrices:
         if array not in fixed:
-            weights = [sum(a.elements for a in weight.get(find((array, d)), ())) for d in range(len(array.shape))]
+            every = [weight.get(classes.find((array, d)), ()) for d in range(len(array.shape))]
+            weights = [sum(a.elements for a in arrays) for arrays in every]
             best = max(range(len(weights)), key=lambda d: (weights[d], d))
             if weights[best] > weights[-1]:
                 found[array] = best

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from symgrad.ir.graphs import Partition
 from symgrad.ir.notation import (
     Access,
     Apply,
@@ -151,7 +152,7 @@ class Apart:
 
     def __init__(self, statements: Sequence[Statement]) -> None:
         """Join the axes and the dimensions they walk; note what is indexed in another way."""
-        self.parent: dict[Any, Any] = {}
+        classes = self.classes = Partition[Any]()
         odd: list[Any] = []
         for s in statements:
             for access in s.touched:
@@ -160,10 +161,10 @@ class Apart:
                 for d, index in enumerate(access.indices):
                     place = (access.array, d)
                     if isinstance(index, Axis) and not access.flat:
-                        self.parent[self.find(place)] = self.find(index)
+                        classes.join(place, index)
                     else:
                         odd.append(place)
-        self.batches = {self.find(axis) for s in statements for axis in batch_axes(s)}
+        self.batches = {classes.find(axis) for s in statements for axis in batch_axes(s)}
         for s in statements:
             few = self.without_batches(tiny(s))
             if few and is_wide(s, few) and reckons(s) and not looks_up(s) and not is_block(s, few):
@@ -171,22 +172,15 @@ class Apart:
             for access in s.reads if len(s.axes) == len(few) > 1 else ():
                 if access.array.is_temporary and len(set(access.indices).intersection(few)) < len(few):
                     odd += [axis for axis in few if axis in access.indices]
-        self.odd = {self.find(place) for place in odd}
-
-    def find(self, item: Any) -> Any:
-        """Return what stands for an axis's or a dimension's class."""
-        self.parent.setdefault(item, item)
-        while self.parent[item] is not item:
-            self.parent[item] = item = self.parent[self.parent[item]]
-        return item
+        self.odd = {classes.find(place) for place in odd}
 
     def without_batches(self, axes: tuple[Axis, ...]) -> tuple[Axis, ...]:
         """Leave out the axes along which products are done, one after the other, with all that is made of them."""
-        return tuple([axis for axis in axes if self.find(axis) not in self.batches])
+        return tuple([axis for axis in axes if self.classes.find(axis) not in self.batches])
 
     def has(self, axis: Axis) -> bool:
         """Whether an axis is taken apart somewhere."""
-        return self.find(axis) in self.odd
+        return self.classes.find(axis) in self.odd
 
 
 # -- one point of a statement
