@@ -64,6 +64,7 @@ COUNTS = {ufunc: Elementwise(ufunc.__name__, infix=sign, c={"i": f"{{0}} {sign} 
 """How counters of steps go on: no loop has so many that they would overflow, so that C needs no unsigned numbers."""
 
 
+@dataclass(frozen=True, eq=False)
 class Held(Frozen, ABC):
     """What holds programs of its own, and runs them in the middle of another one.
 
@@ -141,8 +142,6 @@ class Repeat(Held):
         count: what counts the steps where their number is a value, which is read last; the axis is not used then.
     """
 
-    programs: tuple[LoopProgram, ...]
-    reads: tuple[tuple[int, ...], ...]
     axis: Axis
     down: bool
     rows: frozenset[Array]
@@ -174,8 +173,6 @@ class HeldBranch(Held):
         test: which of the arrays that are read holds the condition.
     """
 
-    programs: tuple[LoopProgram, ...]
-    reads: tuple[tuple[int, ...], ...]
     test: int
 
     def unfolded(self, reads: Sequence[Array], made: Mapping[int, Array]) -> tuple[Items, list[Array]]:
@@ -198,8 +195,6 @@ class Again(Held):
         most: after so many steps it ends, if it is not None.
     """
 
-    programs: tuple[LoopProgram, ...]
-    reads: tuple[tuple[int, ...], ...]
     state: tuple[Array, ...]
     inplace: frozenset[Array]
     most: Dim | None
