@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import _cffi_backend  # type: ignore[import-untyped]
@@ -12,14 +14,11 @@ import _cffi_backend  # type: ignore[import-untyped]
 from symgrad.build import blas, special
 from symgrad.build.threads import short_waits
 from symgrad.errors import ToolchainError, warn_once
+from symgrad.options import Options
+from symgrad.render.source import Source
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
     from symgrad.build.toolchain.find import Toolchain
-    from symgrad.options import Options
-    from symgrad.render.source import Source
 
 # cffi's compiled FFI, the one its out-of-line modules use: it parses C types itself. cffi.FFI() would
 # load pycparser (30 ms) and parse each cdef in Python (0.6 ms), and its from_buffer takes twice as long.

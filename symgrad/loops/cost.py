@@ -9,11 +9,13 @@ time of an addition, where unknown extents are guessed and each constant stands 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
 from math import ceil, prod
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from symgrad.ir import shapes
-from symgrad.ir.notation import Access, Apply, Axis, How, IndexValue, Statement, looked_up
+from symgrad.ir.notation import Access, Apply, Axis, How, IndexValue, Statement, Value, looked_up
+from symgrad.ir.shapes import Dim, Shape
 from symgrad.loops.machine import (
     ADDED,
     ADDED_APART,
@@ -34,15 +36,8 @@ from symgrad.loops.machine import (
     SCHEDULED,
     TRIANGLE,
 )
-from symgrad.loops.program import Kind, Loop, Piece, Team, Walk, While
+from symgrad.loops.program import Around, Items, Kind, Loop, LoopProgram, Nest, Piece, Storages, Team, Walk, While
 from symgrad.ops.declare.spelling import KINDS, cost, pattern
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from symgrad.ir.notation import Value
-    from symgrad.ir.shapes import Dim, Shape
-    from symgrad.loops.program import Around, Items, LoopProgram, Nest, Storages
 
 
 class Tally(NamedTuple):

@@ -11,24 +11,19 @@ n. The sum for the mean is taken around s as well, which costs it no digits.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
+from symgrad.ir.node import Graph, Node
 from symgrad.ir.op import Elementwise
-from symgrad.ir.program import copied, rebuild
-from symgrad.ir.regions import whole
+from symgrad.ir.program import Program, copied, rebuild
+from symgrad.ir.regions import Region, whole
 from symgrad.ir.shapes import is_static, size
 from symgrad.ops.arrays.views import inverse_order, slice_
 from symgrad.transforms.build import behind_spread, is_along, is_sum, make, number, written
 from symgrad.transforms.tuned import SAMPLED, SAMPLED_BEHIND, SPREAD
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from symgrad.ir.node import Graph, Node
-    from symgrad.ir.program import Program
-    from symgrad.ir.regions import Region
 
 
 def spreads(program: Program) -> Program:

@@ -11,6 +11,7 @@ import weakref
 from collections import Counter
 from collections.abc import Callable, Container, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, ParamSpec, TypeVar
 
 import numpy as np
@@ -52,8 +53,6 @@ from symgrad.trace.structures import behind
 from symgrad.trace.trace import argument, returned, trace
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from symgrad.api.report import Cost, Memory
 
 Short = Callable[[tuple[Any, ...]], Any]

@@ -8,8 +8,9 @@ are those of the steps that were taken.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -18,9 +19,6 @@ from symgrad.api.modes.gradients import stop_gradient
 from symgrad.errors import ArgumentValueError, ShapeError, UnsupportedError
 from symgrad.ops.arrays.joining import lift
 from symgrad.ops.declare.forms import Late, answers, is_traced
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 SAFETY, LEAST, MOST = 0.9, 0.2, 10.0
 """By what the error's estimate is trusted, and how far one step's length is from the next one's: SciPy's numbers."""
