@@ -17,7 +17,7 @@ from symgrad.errors import Line, NonFiniteError
 from symgrad.ir import shapes
 from symgrad.ir.graphs import reachable
 from symgrad.ir.node import Graph, Node
-from symgrad.ir.op import Control
+from symgrad.ir.op import Control, Result
 from symgrad.ir.program import Program
 from symgrad.ir.shapes import size
 from symgrad.ops.arrays.updates import assemble
@@ -122,7 +122,7 @@ def _flags(graph: Graph, program: Program, numbers: dict[Node, tuple[int, ...]],
             several[node] = _watched_inside(graph, node, numbers, values, flags)
             continue
         reads = tuple(dict.fromkeys([k for i in node.inputs for k in numbers.get(i, ())]))
-        if node.op is result:
+        if isinstance(node.op, Result):
             reads = several[node.inputs[0]][node.param("number")]
         if node.dtype.kind != "f" or node.op.view or node.op is leaves.extent:
             numbers[node] = reads

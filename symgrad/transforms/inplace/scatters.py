@@ -125,11 +125,12 @@ def _is_one_array(one: Node, other: Node) -> bool:
     """Whether two arrays are one, or of one shape and filled with one number."""
     if one is other or one.shape != other.shape:
         return one is other
-    while one.op is slice_:
-        one = one.inputs[0]
-    while other.op is slice_:
-        other = other.inputs[0]
-    first, second = scalar(one), scalar(other)
+    filled = []
+    for node in (one, other):
+        while node.op is slice_:
+            node = node.inputs[0]  # noqa: PLW2901 - what it is a part of
+        filled.append(scalar(node))
+    first, second = filled
     return first is not None and second is not None and first.tobytes() == second.tobytes()
 
 
@@ -190,7 +191,7 @@ class _Runs:
                 whole = _all_but_last(whole, places, [x.shape[axis] for axis in first.axes], part[0], start)
             params: dict[str, Any] = {"axes": first.axes}
             if first.op is scatter_set:
-                params["unique"] = len(run) == 1 and node.op is scatter_set and node.param("unique")
+                params["unique"] = len(run) == 1 and node.op is first.op and node.param("unique")
             made: Tracer = first.op(x, whole, *places, **params)
             return made.node
 

@@ -28,10 +28,11 @@ INT = np.dtype(np.int64)
 
 def placed(run: Run, node: Node) -> Node | None:
     """Compare indices with the bounds of slices; many slices, and known indices, are a table."""
-    pieces = node.inputs if node.op is place else node.inputs[:1]
+    sliced = node.op is place
+    pieces = node.inputs if sliced else node.inputs[:1]
     if node.dtype.kind != "b" or not all(scalar(i) for i in pieces):
         return None
-    if node.op is place and len(node.inputs) <= SLICES_COMPARED:
+    if sliced and len(node.inputs) <= SLICES_COMPARED:
         regions = node.param("indices")
 
         def somewhere(zero: Any) -> Any:
