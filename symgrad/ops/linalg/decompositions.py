@@ -73,34 +73,11 @@ def _by_triangle(x: Any) -> Any:
     return np.tril(x) + np.tril(x, -1)
 
 
-@composite(name="over_gaps", params=("pairs",), infer=shape_rule("over_gaps", "(m,n),(m,n)->(m,n)"), stacked=True,
-           linear=(0,), sample=(case(lambda a: over_gaps(a, 2 + a[::-1] ** 2, pairs=False), (3, 4)),
-                                case(lambda a: over_gaps(a, 2 + a[::-1] ** 2, pairs=True), (3, 3))),
-           edges=(case(lambda a: over_gaps(0 * a, a - a, pairs=False), (2, 3)),))
-def over_gaps(x: Any, gap: Any, *, pairs: bool) -> Any:
-    """What vectors, the columns, have to do with others, over gaps; without a gap nothing, of those that nobody uses.
-
-    In pairs, the others are the same vectors: none has to do with itself.
-    """
-    used = np.any(x != 0, axis=-2, keepdims=True)
-    if not pairs:
-        return x / np.where((gap == 0) & ~used, 1 + gap, gap)
-    own = np.eye(shape_of(x)[-1], dtype=bool)
-    none = own | ((gap == 0) & ~(used | transposed(used)))
-    return np.where(own, x.dtype.type(0), x / np.where(none, 1 + 0 * gap, gap))
-
-
-def _over_gaps_vjp(g: Any, y: Any, x: Any, gap: Any, *, pairs: bool) -> Any:
-    return over_gaps(g, gap, pairs=pairs), -over_gaps(g * y, gap, pairs=pairs)
-
-
-over_gaps.vjp = _over_gaps_vjp
-
-
-def _gaps(gap: Any, values: Any) -> Any:
-    """Make differences of values, or values, 0 where that is all they are but for rounding."""
+def _inverse_gaps(gap: Any, values: Any) -> Any:
+    """Return the reciprocals of differences of values or of values; 0 where they are equal but for rounding."""
     least = EQUAL * np.finfo(values.dtype).eps * largest(np.abs(values))
-    return np.where(np.abs(gap) <= np.reshape(least, (*np.shape(least), *[1] * (gap.ndim - values.ndim))), 0 * gap, gap)
+    near = np.abs(gap) <= np.reshape(least, (*np.shape(least), *[1] * (gap.ndim - values.ndim)))
+    return np.where(near, 0 * gap, 1 / np.where(near, 1 + 0 * gap, gap))
 
 
 def largest(x: Any) -> Any:
@@ -112,11 +89,6 @@ def columns(x: Any, start: Any, count: Any) -> Any:
     """Return some of the last axis; where no count is given, one element without the axis."""
     last = (start,) if count is None else (start, count, 1)
     return OPS["slice"](x, index=(*regions.whole(shape_of(x)[:-1]), last))
-
-
-def _over_values(rows: Any, s: Any, vectors: Any) -> Any:
-    """Divide what each vector, a row, has to do with others by its singular value."""
-    return transposed(over_gaps(transposed(rows), transposed(_gaps(s, s)[..., None] + 0 * vectors), pairs=False))
 
 
 # -- eigh
@@ -182,14 +154,13 @@ def eigenvectors(a: Any, known: Any) -> Any:
 def _eigenvectors_vjp(g: Any, y: Any, a: Any, known: Any) -> Any:
     """From dV = V (F o V' dA V) with F[i, j] = 1 / (w[j] - w[i]).
 
-    M. B. Giles, An extended collection of matrix derivative results for forward and reverse mode AD, 2008. Between
-    vectors of equal values of which neither is used nothing is added; where one is, there is no derivative of it, and
-    none that could be told from one: ``V w V'`` and ``V V'`` have the same V' g where all values are 1.
+    M. B. Giles, An extended collection of matrix derivative results for forward and reverse mode AD, 2008. A function
+    that does not depend on which vectors there are of equal values has a symmetric V' g there: F is 0 there.
     """
     values = eigenvalues(a, known)
     inner = np.matmul(transposed(y), g)
-    inner = over_gaps(inner, _gaps(values[..., None, :] - values[..., :, None], values), pairs=True)
-    return _by_triangle(np.matmul(np.matmul(y, 0.5 * (inner + transposed(inner))), transposed(y))), None
+    inner = 0.5 * (inner - transposed(inner)) * _inverse_gaps(values[..., None, :] - values[..., :, None], values)
+    return _by_triangle(np.matmul(np.matmul(y, inner), transposed(y))), None
 
 
 eigenvectors.vjp = _eigenvectors_vjp
@@ -272,15 +243,16 @@ def _singular_vectors_vjp(g: Any, y: Any, a: Any, known: Any) -> Any:
     s = singular_values(a, known)
     (u, v), (g_u, g_v) = left_and_right(a, known, y), left_and_right(a, known, g)
     left, right = np.matmul(u, transposed(g_u)), np.matmul(v, transposed(g_v))
-    apart = over_gaps(left + right, _gaps(s[..., None, :] - s[..., :, None], s), pairs=True)
-    joint = over_gaps(left - right, _gaps(s[..., None, :] + s[..., :, None], s), pairs=True)
+    apart = (left + right) * _inverse_gaps(s[..., None, :] - s[..., :, None], s)
+    joint = (left - right) * _inverse_gaps(s[..., None, :] + s[..., :, None], s)
     inner = 0.5 * (apart + transposed(apart) + joint - transposed(joint))
+    inverse = _inverse_gaps(s, s)[..., None]
     found, rank = np.matmul(inner, v), shape_of(s)[-1]
     if shape_of(a)[-1] != rank:
-        found = found + _over_values(g_v - np.matmul(transposed(right), v), s, v)
+        found = found + inverse * (g_v - np.matmul(transposed(right), v))
     found = np.matmul(transposed(u), found)
     if shape_of(a)[-2] != rank:
-        found = found + np.matmul(transposed(_over_values(g_u - np.matmul(transposed(left), u), s, u)), v)
+        found = found + np.matmul(transposed(inverse * (g_u - np.matmul(transposed(left), u))), v)
     return found, None
 
 
