@@ -28,6 +28,8 @@ class Op:
         infer: shape and dtype of the result: ``infer(*inputs, **params)``, raising ShapeError with both shapes.
         vjp: the rule ``vjp(g, y, *x, **params)``, one cotangent for each input (a tuple when there are several;
             None where there is none), written in NumPy; None: the adjoint of its body is taken.
+        equals: of a rule that divides by differences of values, which may be equal: these values and a direction,
+            ``equals(*x)``. The rule gets the cotangent's tangent along that, too: ``vjp(..., slope=)``, None if it has none.
         nondiff: its derivative is zero wherever there is one (comparisons, floor, argmax): no cotangent goes through.
         used: which elements of its inputs the result is made of, where it picks: ``used(y, *x, **params)`` returns a
             condition for each input (a tuple when there are several; None: all). Elsewhere the rule gives zero.
@@ -67,6 +69,7 @@ class Op:
     evaluate: Callable[..., Any] = None  # type: ignore[assignment]
     infer: Callable[..., tuple[Shape, np.dtype[Any]]] = None  # type: ignore[assignment]
     vjp: Rule | None = None
+    equals: Rule | None = None
     nondiff: bool = False
     used: Rule | None = None
     text: Callable[[Node, list[str]], str] | None = None

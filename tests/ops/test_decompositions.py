@@ -12,7 +12,7 @@ import symgrad as sg
 from symgrad.errors import ArgumentValueError, LinAlgError, SymgradError, UnsupportedError
 from symgrad.ops.linalg.products import NotSquare
 from tests.ops.test_linalg import BOTH
-from tests.table import richardson
+from tests.table import GENTLY, richardson
 
 SHAPES = [(0, 0), (0, 3), (3, 0), (1, 1), (1, 5), (5, 1), (2, 2), (4, 3), (3, 4), (9, 9), (33, 20), (20, 33), (70, 70)]
 VALUES = {np.float64: "f64", np.float32: "f32"}
@@ -207,3 +207,114 @@ def test_derivatives_to_second_order() -> None:
     for k, name in enumerate(LOSSES):
         assert first[k] == pytest.approx(wanted[k], rel=1e-7, abs=1e-8), name
         assert second[k] == pytest.approx(bent[k], rel=1e-6, abs=1e-7), name
+
+
+def drawn_back(f: Any, w: Any, v: Any) -> Any:
+    """Return the gradient of sum(c * f(A)) for a symmetric A, given what c is between its vectors."""
+    gap = w[:, None] - w
+    near = np.abs(gap) < 1e-9
+    slopes = np.where(near, np.cos((w[:, None] + w) / 2), (f(w)[:, None] - f(w)) / np.where(near, 1, gap))
+    return slopes * v
+
+
+@pytest.mark.parametrize("options", [GENTLY, sg.Options(compiler="none")], ids=["C", "interpreter"])
+def test_equal_values(options: Any) -> None:
+    """What is smooth there has its derivative: functions of vectors their first one, functions of values their second."""
+    rng = np.random.default_rng(7)
+    q, c, way = [np.linalg.qr(rng.normal(size=(4, 4)))[0] + 0, *rng.normal(size=(2, 4, 4))]
+    way = way + way.T
+
+    def symmetric(a: Any) -> Any:
+        return (a + np.swapaxes(a, -1, -2)) / 2
+
+    def function(a: Any) -> Any:  # of a symmetric matrix
+        w, v = np.linalg.eigh(symmetric(a))
+        return np.sum(c * ((v * np.sin(w)) @ v.T))
+
+    def projected(a: Any) -> Any:  # on the vectors of a value that is there twice
+        v = np.linalg.eigh(symmetric(a))[1][:, 2:]
+        return np.sum(c * (v @ v.T))
+
+    def again(b: Any, p: int) -> Any:  # b (b' b)^k for p = 2 k + 1
+        u, s, v = np.linalg.svd(b, full_matrices=False)
+        return np.sum(c[:, :3] * ((u * s**p) @ v))
+
+    def of_values(a: Any) -> Any:
+        return np.sum(np.linalg.eigvalsh(symmetric(a)) ** 3)
+
+    def squares(b: Any) -> Any:
+        return np.sum(np.linalg.svd(b, compute_uv=False) ** 2)
+
+    def all_of(a: Any, b: Any, way: Any) -> Any:
+        return [*[sg.grad(f)(a) for f in (function, projected, of_values)], sg.hvp(of_values)(a, way),
+                *[sg.grad(again)(b, p) for p in (1, 3)], sg.grad(squares)(b), sg.hvp(squares)(b, way[:, :3]),
+                sg.grad(lambda b: np.linalg.norm(b, "nuc"))(b), sg.hvp(function)(a, way)]
+
+    compiled = sg.jit(all_of, options=options)
+    pair = symmetric(q * [1.0, 1, 3, 3] @ q.T)
+    lowrank = np.outer(q[0], q[1][:3])
+    for a, b in ((2 * np.eye(4), 2 * np.eye(4, 3)), (pair, lowrank), (np.zeros((4, 4)), np.zeros((4, 3)))):
+        w, v = np.linalg.eigh(a)
+        found = compiled(a, b, way)
+        wanted = [v @ drawn_back(np.sin, w, v.T @ symmetric(c) @ v) @ v.T, None, 3 * a @ a, 3 * (a @ way + way @ a), c[:, :3],
+                  sg.grad(lambda b: np.sum(c[:, :3] * (b @ b.T @ b)), options=options)(b), 2 * b, 2 * way[:, :3]]
+        if a is pair:
+            p = v[:, 2:] @ v[:, 2:].T
+            wanted[1] = symmetric(2 * (np.eye(4) - p) @ symmetric(c) @ p) / 2  # 2 is the gap
+        for one, other in zip(found, wanted, strict=False):
+            if other is not None:
+                np.testing.assert_allclose(one, other, atol=1e-12)
+        assert np.all(np.isfinite(found[8]))
+        assert not np.any(np.isfinite(found[9]))  # the slope of a limit is not known, and says so
+
+
+ERRORS: dict[str, tuple[Any, Any, type[Exception], str]] = {
+    "eigh": (np.linalg.eigh, np.diag([1.0, np.nan]), LinAlgError, "Eigenvalues did not converge"),
+    "infinite": (np.linalg.eigvalsh, np.diag([1.0, np.inf]), LinAlgError, "Eigenvalues did not converge"),
+    "svd": (np.linalg.svd, np.array([[1.0, np.nan]]), LinAlgError, "SVD did not converge"),
+    "of one in a batch": (lambda a: np.linalg.norm(a, "nuc", (1, 2)), np.array([[[1.0]], [[np.inf]]]), LinAlgError, "SVD did"),
+    "not square": (np.linalg.eigh, np.ones((2, 3)), NotSquare, r"eigh: .*\(2, 3\)"),
+    "a vector": (np.linalg.svd, np.ones(3), NotSquare, "svd: 1-dimensional array"),
+    "no matrix": (np.linalg.qr, np.ones(3), NotSquare, "qr: 1-dimensional array"),
+    "triangle": (lambda a: np.linalg.eigh(a, "X"), np.eye(2), ArgumentValueError, "UPLO argument must be 'L' or 'U'"),
+    "mode": (lambda a: np.linalg.qr(a, "no"), np.eye(2), ArgumentValueError, "Unrecognized mode 'no'"),
+    "raw": (lambda a: np.linalg.qr(a, "raw"), np.eye(2), UnsupportedError, "mode='raw'"),
+    "pivots": (lambda a: scipy.linalg.qr(a, pivoting=True), np.eye(2), UnsupportedError, "pivoting=True"),
+    "some": (lambda a: scipy.linalg.eigh(a, subset_by_index=[0, 0]), np.eye(2), UnsupportedError, "some eigenvalues"),
+    "rows": (lambda a: np.linalg.lstsq(a, a[:1]), np.eye(2), LinAlgError, r"lstsq: \(2, 2\) and \(1, 2\)"),
+    "residuals": (lambda a: np.linalg.lstsq(a, a[:, 0])[1] + 1, np.ones((3, 2)), UnsupportedError, r"np.sum\(\(b - a @ x\)"),
+    "both": (lambda a: np.linalg.pinv(a, 1e-3, rtol=1e-3), np.eye(2), ArgumentValueError, "can't be both set"),
+    "empty": (np.linalg.cond, np.ones((0, 2)), LinAlgError, "cond is not defined on empty arrays"),
+    "side": (lambda a: scipy.linalg.polar(a, "up"), np.eye(2), ArgumentValueError, "either 'right' or 'left'"),
+}
+
+
+@pytest.mark.parametrize("name", ERRORS)
+@BOTH
+def test_what_is_refused(name: str, options: Any) -> None:
+    function, given, kind, message = ERRORS[name]
+
+    def called(a):
+        return function(a)
+
+    with pytest.raises(kind, match=message) as error:
+        sg.jit(called, options=options)(given)
+    assert isinstance(error.value, SymgradError)
+    assert error.value.line is not None
+    assert error.value.line.file == __file__
+
+
+def test_of_batches() -> None:
+    """What `vmap` makes of a gradient is that of each, with extents that are not known, too."""
+    rng = np.random.default_rng(9)
+
+    def loss(a: Any, b: Any) -> Any:
+        w, v = np.linalg.eigh(a)
+        u, s, t = np.linalg.svd(b, full_matrices=False)
+        return np.sum(np.sin(w) * v**2) + np.sum(u**2) + np.sum(s[:, None] * t**4) + np.sum(np.linalg.pinv(b) ** 2) + np.linalg.cond(
+            a, 1) + np.sum(np.linalg.qr(b)[1] ** 2) + np.linalg.matrix_rank(b) * np.sum(b)
+
+    slopes: Any = sg.grad(loss, argnums=(0, 1), specs=("f64[n,n]", "f64[m,k]"), options=GENTLY)
+    a, b = rng.normal(size=(3, 4, 4)), rng.normal(size=(3, 3, 5))
+    for found, *each in zip(sg.vmap(sg.grad(loss, argnums=(0, 1)), options=GENTLY)(a, b), *map(slopes, a, b), strict=True):
+        np.testing.assert_allclose(found, np.stack(each), atol=1e-12)

@@ -23,6 +23,8 @@ from symgrad.ops.declare.forms import BOOL, OPS, apply, composite, shape_of, str
 from symgrad.ops.linalg.solve import OUT, STATUS, X, failing, shape_rule, solve_triangular, transposed
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from symgrad.ir.node import Node
 
 SCRATCH = -3
@@ -73,11 +75,54 @@ def _by_triangle(x: Any) -> Any:
     return np.tril(x) + np.tril(x, -1)
 
 
-def _inverse_gaps(gap: Any, values: Any) -> Any:
-    """Return the reciprocals of differences of values or of values; 0 where they are equal but for rounding."""
-    least = EQUAL * np.finfo(values.dtype).eps * largest(np.abs(values))
-    near = np.abs(gap) <= np.reshape(least, (*np.shape(least), *[1] * (gap.ndim - values.ndim)))
-    return np.where(near, 0 * gap, 1 / np.where(near, 1 + 0 * gap, gap))
+def _quotient(x: Any, slope: Any, values: Any, gap: Callable[[Any], Any]) -> Any:
+    """Divide by differences, or sums, of values: where these are equal, return what the quotient goes to.
+
+    A function that does not depend on which vectors there are of equal values has an x that is 0 where they are equal,
+    and so a limit, which is the quotient of slopes along any direction that draws the values apart (de l'Hopital). It
+    holds there alone: its own derivative is infinite or NaN.
+
+    Args:
+        x: what is divided.
+        slope: its derivative along `_steps` of the values; None where it does not depend on them: then the limit is 0.
+        values: the values.
+        gap: makes what is divided by of values, or of steps.
+    """
+    apart, turn = gap(values), gap(_steps(values))
+    near = np.abs(apart) <= EQUAL * np.finfo(values.dtype).eps * largest(np.abs(values))[..., None]
+    found, limit = x / np.where(near, 1 + 0 * apart, apart), 0 * x
+    if slope is not None:
+        whole = np.sum(values, -1, keepdims=True)[..., None]
+        again = 1 + np.sqrt(whole - OPS["stop_gradient"](whole))
+        limit = np.where(turn == 0, limit, again * slope / np.where(turn == 0, 1 + 0 * turn, turn))
+    return np.where(near, limit, found)
+
+
+def _steps(values: Any) -> Any:
+    """Return a direction that draws values apart: the whole numbers."""
+    return np.cumsum(1 + 0 * values, -1)
+
+
+def _and_steps(values: Any) -> tuple[Any, Any]:
+    return values, _steps(values)
+
+
+def _differences(x: Any) -> Any:
+    return x[..., None, :] - x[..., :, None]
+
+
+def _sums(x: Any) -> Any:
+    return x[..., None, :] + x[..., :, None]
+
+
+def _odd(x: Any) -> Any:
+    """Return the antisymmetric part; of none, none."""
+    return None if x is None else 0.5 * (x - transposed(x))
+
+
+def _steps(values: Any) -> Any:
+    """Return a direction that draws values apart: the whole numbers."""
+    return np.cumsum(1 + 0 * values, -1)
 
 
 def largest(x: Any) -> Any:
@@ -151,19 +196,18 @@ def eigenvectors(a: Any, known: Any) -> Any:
     return transposed(columns(known, 0, shape_of(a)[-1]))
 
 
-def _eigenvectors_vjp(g: Any, y: Any, a: Any, known: Any) -> Any:
+def _eigenvectors_vjp(g: Any, y: Any, a: Any, known: Any, *, slope: Any = None) -> Any:
     """From dV = V (F o V' dA V) with F[i, j] = 1 / (w[j] - w[i]).
 
-    M. B. Giles, An extended collection of matrix derivative results for forward and reverse mode AD, 2008. A function
-    that does not depend on which vectors there are of equal values has a symmetric V' g there: F is 0 there.
+    M. B. Giles, An extended collection of matrix derivative results for forward and reverse mode AD, 2008.
     """
-    values = eigenvalues(a, known)
-    inner = np.matmul(transposed(y), g)
-    inner = 0.5 * (inner - transposed(inner)) * _inverse_gaps(values[..., None, :] - values[..., :, None], values)
+    inner, turned = [None if x is None else np.matmul(transposed(y), x) for x in (g, slope)]
+    inner = _quotient(_odd(inner), _odd(turned), eigenvalues(a, known), _differences)
     return _by_triangle(np.matmul(np.matmul(y, inner), transposed(y))), None
 
 
 eigenvectors.vjp = _eigenvectors_vjp
+eigenvectors.equals = lambda a, known: _and_steps(eigenvalues(a, known))
 
 
 # -- svd
@@ -233,30 +277,35 @@ def left_and_right(a: Any, known: Any, rows: Any = None) -> tuple[Any, Any]:
     return columns(rows, 0, m), columns(rows, m, n)
 
 
-def _singular_vectors_vjp(g: Any, y: Any, a: Any, known: Any) -> Any:
+def _singular_vectors_vjp(g: Any, y: Any, a: Any, known: Any, *, slope: Any = None) -> Any:
     """From dU = U K + (I - U U') dA V / S, dV = V K' + (I - V V') dA' U / S.
 
     With P = U' dA V, its symmetric part E and its antisymmetric part O, K is E / (s[j] - s[i]) + O / (s[i] + s[j]),
     and K' has the other sign before O: the formulas of J. Townsend (Differentiating the Singular Value Decomposition,
     2016) without their differences of squares, so that equal values hurt only what depends on them.
     """
-    s = singular_values(a, known)
-    (u, v), (g_u, g_v) = left_and_right(a, known, y), left_and_right(a, known, g)
-    left, right = np.matmul(u, transposed(g_u)), np.matmul(v, transposed(g_v))
-    apart = (left + right) * _inverse_gaps(s[..., None, :] - s[..., :, None], s)
-    joint = (left - right) * _inverse_gaps(s[..., None, :] + s[..., :, None], s)
-    inner = 0.5 * (apart + transposed(apart) + joint - transposed(joint))
-    inverse = _inverse_gaps(s, s)[..., None]
-    found, rank = np.matmul(inner, v), shape_of(s)[-1]
-    if shape_of(a)[-1] != rank:
-        found = found + inverse * (g_v - np.matmul(transposed(right), v))
-    found = np.matmul(transposed(u), found)
-    if shape_of(a)[-2] != rank:
-        found = found + np.matmul(transposed(inverse * (g_u - np.matmul(transposed(left), u))), v)
-    return found, None
+    s, (u, v) = singular_values(a, known), left_and_right(a, known, y)
+
+    def parts(x: Any) -> tuple[Any, ...]:
+        """Return of a cotangent what is divided by differences, by sums, and by the values themselves."""
+        if x is None:
+            return (None,) * 4
+        x_u, x_v = left_and_right(a, known, x)
+        left, right = np.matmul(u, transposed(x_u)), np.matmul(v, transposed(x_v))
+        rest = x_u - np.matmul(transposed(left), u), x_v - np.matmul(transposed(right), v)
+        return _odd(left + right), _odd(left - right), *rest
+
+    made = [
+        _quotient(x, turned, s, gap) for x, turned, gap in zip(
+            parts(g), parts(slope), (_differences, _sums, lambda x: x[..., None], lambda x: x[..., None]), strict=True)
+    ]
+    found, rank = np.matmul(made[0] + made[1], v), shape_of(s)[-1]
+    found = np.matmul(transposed(u), found if shape_of(a)[-1] == rank else found + made[3])
+    return found if shape_of(a)[-2] == rank else found + np.matmul(transposed(made[2]), v), None
 
 
 singular_vectors.vjp = _singular_vectors_vjp
+singular_vectors.equals = lambda a, known: _and_steps(singular_values(a, known))
 
 
 # -- pinv_solve

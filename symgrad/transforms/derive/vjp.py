@@ -21,6 +21,7 @@ from symgrad.ir.op import Composite, Elementwise, Op, Result
 from symgrad.ir.program import Program
 from symgrad.ops.arrays.views import unbroadcast
 from symgrad.ops.control.results import needed, result
+from symgrad.ops.declare import leaves
 from symgrad.ops.declare.traits import chooses
 from symgrad.trace.constants import constant
 from symgrad.trace.state import Trace, passing
@@ -212,7 +213,10 @@ def pulled(trace: Trace, node: Node, total: Cotangent, poles: Poles) -> Iterator
         g = total.value
         if selects and isinstance(op, Elementwise):
             g = unselected(trace, g, total.guard)  # what is made of it is selected by all of the guard again
-        parts = rule(op)(g, y, *inputs, **node.named)
+        named = node.named
+        if op.equals is not None:
+            named = {**named, "slope": tangent(trace, g.node, *op.equals(*inputs))}
+        parts = rule(op)(g, y, *inputs, **named)
     except NoGradient as error:
         raise _on_the_path(error, node, active) from None
     parts = parts if isinstance(parts, tuple) else (parts,)
@@ -233,6 +237,20 @@ def pulled(trace: Trace, node: Node, total: Cotangent, poles: Poles) -> Iterator
         if wanted[k] and part.node.shape != read.shape:
             guard = together(trace, guard)
         yield read, Cotangent(unbroadcast(part, read.shape), fitting(trace, guard, read.shape, part.node), chosen)
+
+
+def tangent(trace: Trace, value: Node, of: Any, along: Any) -> Any:
+    """Push a direction forward to a value from another one that it is made of; None where it is not made of it."""
+    at, line = of.node, trace.graph.line
+    cut = Program((at,), (value,), scope=trace.graph, start=at.number)
+    if value not in depends(cut.nodes(), [at]):
+        return None
+    w = leaves.make_input(trace.graph, "w", value.shape, value.dtype)
+    (back,) = sweep(trace, cut, {value: Tracer(w, trace)}, [at])
+    turned = Program((w,), (back,), scope=trace.graph, start=w.number)
+    (found,) = sweep(trace, turned, {back: along}, [w])
+    trace.graph.line = line
+    return Tracer(found, trace)
 
 
 def _pulled_all(
