@@ -11,7 +11,7 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Any
 
 from symgrad.ir.graphs import Partition
-from symgrad.ir.notation import Access, Axis, How, Lookup, Number, Role, Statement, accesses, looked_up, parts
+from symgrad.ir.notation import Access, Axis, How, Number, Role, Statement, accesses, looked_up
 from symgrad.ir.shapes import upper
 from symgrad.loops.cost import elements, estimate
 from symgrad.loops.fusion.tile import swept_loops, tile_rows
@@ -165,7 +165,7 @@ def looked_up_rows(s: Statement) -> set[Axis]:
     for access in (s.target, *accesses(s.value)):
         last = access.indices[-1] if access.indices and not access.flat else None
         if isinstance(last, Axis) and upper(last.extent) > TINY:
-            found |= {p for table in looked_up(access.indices) for i in table.indices for p in parts(i)} - {last}
+            found |= {p for table in looked_up(access.indices) for p in table.parts} - {last}
     return found
 
 
@@ -289,10 +289,7 @@ class Fusion:
         self.axis_of: list[dict[Axis, Axis]] = [
             {self.classes.find(axis): axis for axis in s.axes} for s in self.statements
         ]
-        self.scattered = {
-            s.target.array for s in self.statements
-            if any(isinstance(p, Lookup) for i in s.target.indices for p in parts(i))
-        }
+        self.scattered = {s.target.array for s in self.statements if s.target.is_indirect}
         much = {frozenset(own) for own, s in zip(self.axis_of, self.statements, strict=True) if estimate(s) > CALL}
         self.running = {  # beside which so much is computed that it should be lanes, in a loop of its own
             array for own, s in zip(self.axis_of, self.statements, strict=True) if frozenset(own) in much

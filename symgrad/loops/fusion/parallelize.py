@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.ir.notation import Access, Axis, How, Lookup, Number, Statement, axes_of, linear, parts
+from symgrad.ir.notation import Access, Axis, How, Number, Statement, axes_of, linear
 from symgrad.ir.shapes import Shape, size, symbol, upper
 from symgrad.loops.cost import effort, operations_of, walked
 from symgrad.loops.machine import BLOCKED, COPIES_BYTES, COPY_BYTES, COPYING, LINE, PAYS, STACK
@@ -112,10 +112,7 @@ def writes_own(target: Access, loop: Loop) -> bool:
 def grows(statement: Statement, loop: Loop, most: int) -> bool:
     """Whether this is a sum, or the like, over the loop, of so few elements that a thread's own copy pays."""
     array = statement.target.array
-    if statement.how == How.SET or any(
-        not isinstance(i, int) and any(p in loop.members or isinstance(p, Lookup) for p in parts(i))
-        for i in statement.target.indices
-    ):
+    if statement.how == How.SET or statement.target.is_indirect or statement.target.along(loop.members):
         return False
     if is_open(array):
         return upper(repaid(loop, array)) > 0
@@ -149,9 +146,8 @@ def is_total(statement: Statement, own: set[Array], loop: Loop) -> bool:
     """Whether a tile's sum is added to the whole sum; what has an element for each iteration is none."""
     if statement.how != How.ADD or not isinstance(statement.value, Access) or statement.value.array not in own:
         return False
-    if is_open(statement.target.array):
-        return False
-    return not any(p in loop.members or isinstance(p, Lookup) for i in statement.target.indices for p in parts(i))
+    target = statement.target
+    return not (is_open(target.array) or target.is_indirect or target.along(loop.members))
 
 
 def shared(loop: Loop, own: set[Array], order: dict[Array, int], new: list[Array], teams: Iterator[int]) -> list[Item]:

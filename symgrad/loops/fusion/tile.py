@@ -50,7 +50,7 @@ def swept_loops(axis: Axis, nests: Sequence[Loop], body: Items, new: list[Array]
     """
     members = frozenset([axis for nest in nests for axis in nest.members])
     inside = [s for s, _ in paths(nests)]
-    sums = [s for s in inside if s.how == How.ADD and not any(p in members for i in s.target.indices for p in parts(i))]
+    sums = [s for s in inside if s.how == How.ADD and not s.target.along(members)]
     running = any(s.prefix for s in inside)
     if len(nests) == 1 and (running or (not sums and not pays(nests[0]))):
         return body
@@ -89,8 +89,7 @@ def may_be_partial(array: Array, inside: list[Statement], sums: frozenset[Statem
     if array.dtype.kind != "f" or array.elements > TILE_SUMS:
         return False
     for s in inside:
-        looked_up = any(isinstance(p, Lookup) for i in s.target.indices for p in parts(i))
-        if s.target.array is array and (s not in sums or looked_up):
+        if s.target.array is array and (s not in sums or s.target.is_indirect):
             return False
         if any(a.array is array for a in s.reads):
             return False

@@ -31,7 +31,6 @@ from symgrad.ir.notation import (
     everywhere,
     linear,
     mapped,
-    parts,
     substitute,
 )
 from symgrad.ir.shapes import upper
@@ -126,7 +125,7 @@ def looks_up(s: Statement) -> bool:
     """Whether an index is looked up in what is not known now: no lanes, and rows are touched as a whole."""
     return any(
         isinstance(part, Lookup) and part.access.array.kind is not Kind.CONSTANT
-        for access in s.touched for index in access.indices for part in parts(index)
+        for access in s.touched for part in access.parts
     )
 
 
