@@ -21,6 +21,11 @@ def square(a, shift):
     return np.tanh(a[..., :n, :n]) + np.asarray(shift * np.eye(n), a.dtype)
 
 
+def apart(a):
+    n, m = a.shape[-2:]
+    return np.tanh(a) + np.asarray(3 * np.eye(n, m) * np.arange(1, m + 1), a.dtype)
+
+
 def solved(a):
     return np.linalg.solve(definite(a), a)
 
@@ -63,6 +68,28 @@ def likelihood(a):
     return np.sum(np.log(np.diagonal(low, 0, -2, -1)), -1) + np.sum(half * half, (-2, -1))
 
 
+def eigenvalues(a, wanted):
+    values, vectors = np.linalg.eigh(apart(square(a, 0.0)))
+    return values if wanted else vectors * vectors
+
+
+def singular(a, wanted):
+    u, s, v = np.linalg.svd(apart(a), full_matrices=False)
+    return (u * u, s, v * v)[wanted]
+
+
+def orthogonal(a, mode):
+    return np.linalg.qr(apart(a), mode)[-1]
+
+
+def pseudo_inverse(a):
+    return np.linalg.pinv(apart(a))
+
+
+def nuclear(a):
+    return np.linalg.norm(apart(a), "nuc", (-2, -1)) + np.linalg.cond(apart(a))
+
+
 def power(a, n):
     return np.linalg.matrix_power(square(a, 2.0), n)
 """
@@ -88,6 +115,15 @@ CALLS = (
     "likelihood({0}[..., :3, :])",
     "power({0}, 2)",
     "power({0}, -1)",
+    "eigenvalues({0}, True)",
+    "eigenvalues({0}, False)",
+    "singular({0}, 0)",
+    "singular({0}, 1)",
+    "singular({0}, 2)",
+    "orthogonal({0}, 'reduced')",
+    "orthogonal({0}, 'complete')",
+    "pseudo_inverse({0})",
+    "nuclear({0})",
 )
 
 

@@ -29,7 +29,7 @@ class Op:
         vjp: the rule ``vjp(g, y, *x, **params)``, one cotangent for each input (a tuple when there are several;
             None where there is none), written in NumPy; None: the adjoint of its body is taken.
         equals: of a rule that divides by differences of values, which may be equal: these values and a direction,
-            ``equals(*x)``. The rule gets the cotangent's tangent along that, too: ``vjp(..., slope=)``, None if it has none.
+            ``equals(*x)``. The rule gets the cotangent's tangent along it, too: ``vjp(..., slope=)``, or None.
         nondiff: its derivative is zero wherever there is one (comparisons, floor, argmax): no cotangent goes through.
         used: which elements of its inputs the result is made of, where it picks: ``used(y, *x, **params)`` returns a
             condition for each input (a tuple when there are several; None: all). Elsewhere the rule gives zero.

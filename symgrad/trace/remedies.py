@@ -17,16 +17,12 @@ _OPTIMUM = "optimizing outside of the traced function; inside, sg.custom_vjp wit
 _ROOT = "scipy.optimize.newton(f, x0), which is traced, or sg.custom_vjp with the implicit function's rule"
 _STEPS = "scipy.integrate.solve_ivp with t_eval= and an explicit method, or odeint"
 _NODES = "a rule of fixed nodes: nodes and weights of np.polynomial.legendre.leggauss, made outside, and a sum"
-_LEAST = "np.linalg.solve(A.T @ A, A.T @ b), for a matrix of full column rank"
 _CHOSEN = "np.where(mask, x, 0), or np.sum(x[mask]), np.mean(x[mask])"
 _FOURIER = (
     "C @ x and -S @ x, the real and the imaginary part, with C, S = np.cos(k), np.sin(k) and "
     "k = 2 * np.pi * np.outer(np.arange(n), np.arange(n)) / n made outside"
 )
-_SPECTRUM = (
-    "np.linalg.cholesky, det, slogdet or solve, where these will do; a loop of power iterations for the largest "
-    "eigenvalue"
-)
+_SPECTRUM = "np.linalg.eigh or eigvalsh of a symmetric matrix, np.linalg.svd of another one, where these will do"
 _FULL = "scipy.linalg.solve of the full matrix"
 SPARSE = (
     "the matrix's elements: C = S.tocoo() outside; y = np.zeros(S.shape[0]); np.add.at(y, C.row, C.data * x[C.col]) in "
@@ -39,16 +35,15 @@ OTHERWISE: dict[str, str] = {
     **dict.fromkeys(("solve_bvp", "ode"), _STEPS),
     **dict.fromkeys(("brentq", "brenth", "bisect", "ridder", "toms748"), _ROOT),
     "interp1d": "np.interp(x, points, values)",
-    **dict.fromkeys(("lstsq", "pinv", "pinvh"), _LEAST),
+    "pinvh": "np.linalg.pinv(A, hermitian=True)", "null_space": "np.linalg.svd(A), of which the last rows of V",
     "unique": "np.sort(x), in which equal elements stand together",
     **dict.fromkeys(("nonzero", "flatnonzero", "argwhere"), _CHOSEN),
     **dict.fromkeys(("fft", "rfft"), _FOURIER),
-    **dict.fromkeys(("eig", "eigh", "eigvals", "eigvalsh", "svd", "svdvals", "schur"), _SPECTRUM),
-    "polyfit": "np.linalg.solve(V.T @ V, V.T @ y), with V = np.vander(x, degree + 1)",
+    **dict.fromkeys(("eig", "eigvals", "schur"), _SPECTRUM),
+    "polyfit": "np.linalg.lstsq(V, y)[0], with V = np.vander(x, degree + 1)",
     "polymul": "np.convolve(a, b)",
     "poly1d": "np.polyval(p, x)", "Polynomial": "np.polyval(p[::-1], x)",
     "ldexp": "x * 2.0**n",
-    "qr": "np.linalg.cholesky(A.T @ A).T for R, of a matrix of full column rank, and A @ np.linalg.inv(R) for Q",
     **dict.fromkeys(("solve_banded", "solveh_banded"), _FULL), "cho_solve_banded": _FULL,
     "solve_circulant": "scipy.linalg.solve(scipy.linalg.circulant(c), b)",
     "solve_sylvester": "np.linalg.solve(np.kron(A, np.eye(m)) + np.kron(np.eye(n), B.T), Q.ravel()).reshape(n, m)",

@@ -14,8 +14,10 @@ from symgrad.ops.linalg.products import NotSquare
 from tests.ops.test_linalg import BOTH
 from tests.table import GENTLY, richardson
 
+LINALG: Any = np.linalg
+
 SHAPES = [(0, 0), (0, 3), (3, 0), (1, 1), (1, 5), (5, 1), (2, 2), (4, 3), (3, 4), (9, 9), (33, 20), (20, 33), (70, 70)]
-VALUES = {np.float64: "f64", np.float32: "f32"}
+VALUES: dict[Any, str] = {np.float64: "f64", np.float32: "f32"}
 
 
 def decomposed(a: Any, b: Any) -> dict[str, Any]:
@@ -29,7 +31,7 @@ def decomposed(a: Any, b: Any) -> dict[str, Any]:
     return parts | {"r": np.linalg.qr(b, "r"), "svdvals": np.linalg.svd(b, compute_uv=False)}
 
 
-@pytest.fixture(scope="module", params=VALUES, ids=VALUES.values())
+@pytest.fixture(scope="module", params=[*VALUES], ids=[*VALUES.values()])
 def compiled(request) -> Any:
     """Compile all of it once, with extents that are not known."""
     kind = VALUES[request.param]
@@ -43,7 +45,8 @@ def special(kind: str, m: int, n: int) -> Any:
         "normal": lambda: rng.normal(size=(m, n)), "huge": lambda: 1e30 * rng.normal(size=(m, n)),
         "tiny": lambda: 1e-30 * rng.normal(size=(m, n)), "zero": lambda: np.zeros((m, n)), "one": lambda: np.eye(m, n),
         "rank one": lambda: np.ones((m, n)), "graded": lambda: rng.normal(size=(m, n)) * np.exp(-i - 2.0 * j),
-        "other way": lambda: rng.normal(size=(m, n)) * np.exp(i - m + 2.0 * (j - n)), "nilpotent": lambda: np.eye(m, n, k=1),
+        "other way": lambda: rng.normal(size=(m, n)) * np.exp(i - m + 2.0 * (j - n)),
+        "nilpotent": lambda: np.eye(m, n, k=1),
         "integers": lambda: rng.integers(-1, 2, (m, n)), "Hilbert": lambda: 1 / (i + j + 1.0),
         "a column of zeros": lambda: rng.normal(size=(m, n)) * (j > 0), "mirrored": lambda: np.eye(m, n)[::-1],
     }[kind]()
@@ -69,7 +72,8 @@ def test_of_any_matrix(compiled: Any, kind: str) -> None:
         found = function(a, b)
         a, b = a / sizes[0], b / sizes[1]
         for name, lower in (("eigh", np.tril(a) + np.tril(a, -1).T), ("upper", np.triu(a) + np.triu(a, 1).T)):
-            (w, v), largest = [np.asarray(x, float) for x in found[name]], max(1, np.max(np.abs(lower).sum(0), initial=1))
+            w, v = [np.asarray(x, float) for x in found[name]]
+            largest = np.max(np.abs(lower).sum(0), initial=1)
             small((v * (w / sizes[0]) @ v.T - lower) / largest, dtype)
             small(v.T @ v - np.eye(len(a)), dtype)
             small((w / sizes[0] - np.linalg.eigvalsh(lower)) / largest, dtype)
@@ -81,7 +85,7 @@ def test_of_any_matrix(compiled: Any, kind: str) -> None:
             small(q.T @ q - np.eye(q.shape[1]), dtype)
             assert not np.any(np.tril(r, -1))
         small(np.abs(found["r"] / sizes[1]) - np.abs(found["qr reduced"][1] / sizes[1]), dtype)
-        largest = max(1, np.max(np.abs(b).sum(0), initial=1))
+        largest = np.max(np.abs(b).sum(0), initial=1)
         for full in (False, True):
             u, s, v = [np.asarray(x, float) for x in found[f"svd {full}"]]
             assert [u.shape, s.shape, v.shape] == [x.shape for x in np.linalg.svd(b, full_matrices=full)]
@@ -119,14 +123,15 @@ def functions(a: Any, b: Any, c: Any, ones: Any) -> dict[str, Any]:
         "cond b": np.linalg.cond(b), "hermitian": np.linalg.svd(a, compute_uv=False, hermitian=True),
         "pinv h": np.linalg.pinv(a, hermitian=True), "tol": np.linalg.matrix_rank(b, tol=1.5),
         "none": np.linalg.matrix_rank(ones), "multi": np.linalg.multi_dot([c, b, c, ones[:, None]]),
-        "power": np.linalg.matrix_power(a, -3), "inv": np.linalg.tensorinv(a, 1), "rtol": np.linalg.matrix_rank(b, rtol=0.5),
-        "solve": np.linalg.tensorsolve(a, ones[: a.shape[0]]),
+        "power": np.linalg.matrix_power(a, -3), "inv": np.linalg.tensorinv(a, 1),
+        "rtol": np.linalg.matrix_rank(b, rtol=0.5), "solve": np.linalg.tensorsolve(a, ones[: a.shape[0]]),
         "scipy": [scipy.linalg.pinv(b), scipy.linalg.pinv(c, return_rank=True)[1], scipy.linalg.lstsq(b, ones)[0],
                   *scipy.linalg.polar(b), *scipy.linalg.polar(c, "left"), scipy.linalg.svdvals(b),
                   scipy.linalg.eigvalsh(a, a @ a.T + np.eye(4)), scipy.linalg.eigvalsh(a, lower=False),
                   np.abs(scipy.linalg.eigh(a, c[:, :4] @ c[:, :4].T + np.eye(4), lower=False)[1]),
                   *scipy.linalg.qr(b), *scipy.linalg.qr(b, mode="economic"), *scipy.linalg.qr(c, mode="r"),
-                  np.abs(scipy.linalg.svd(b)[0][:, :4]), scipy.linalg.svd(c)[1], scipy.linalg.eigh(a, eigvals_only=True)],
+                  np.abs(scipy.linalg.svd(b)[0][:, :4]), scipy.linalg.svd(c)[1],
+                  scipy.linalg.eigh(a, eigvals_only=True)],
     }
 
 
@@ -155,32 +160,43 @@ def separate(a: Any) -> Any:
     return np.sin(a) + 2 * np.eye(*a.shape) * np.arange(1, a.shape[1] + 1)
 
 
-LOSSES: dict[str, Any] = {
-    "eigh": lambda a, b, c: np.sum(np.cos(np.linalg.eigh(separate(a))[1]) * np.linalg.eigh(separate(a), "U")[0]),
-    "eigvalsh": lambda a, b, c: np.sum(np.sin(np.linalg.eigvalsh(separate(a)))),
-    "svd": lambda a, b, c: sum(np.sum(np.cos(2 * x) * x**2) for x in np.linalg.svd(separate(b), full_matrices=False)),
-    "svd wide": lambda a, b, c: sum(np.sum(np.cos(2 * x) * x**2) for x in np.linalg.svd(separate(c), full_matrices=False)),
-    "svd square": lambda a, b, c: sum(np.sum(np.cos(2 * x) * x**2) for x in np.linalg.svd(separate(a))),
-    "svd full": lambda a, b, c: np.sum(np.tanh(
-        np.linalg.svd(separate(b))[0][:, 4:] @ np.linalg.svd(separate(b))[0][:, 4:].T) * np.arange(6)),
-    "qr": lambda a, b, c: sum(np.sum(np.sin(x)) for x in np.linalg.qr(separate(b))),
-    "qr wide": lambda a, b, c: sum(np.sum(np.sin(x)) for x in np.linalg.qr(separate(c))),
-    "qr complete": lambda a, b, c: np.sum(np.tanh(
-        np.linalg.qr(separate(b), "complete")[0][:, 4:] @ np.linalg.qr(separate(b), "complete")[0][:, 4:].T) * np.arange(6)),
-    "pinv": lambda a, b, c: sum(np.sum(np.sin(np.linalg.pinv(x))) for x in (a, b, c)),
-    "pinv of rank 4": lambda a, b, c: np.sum(np.sin(np.linalg.pinv(b @ c, rcond=1e-8))),
-    "lstsq": lambda a, b, c: np.sum(np.linalg.lstsq(b, np.tanh(c.T))[0] ** 3 * c.T[:4, :4]),
-    "lstsq wide": lambda a, b, c: np.sum(np.linalg.lstsq(c, np.tanh(a[0]))[0] ** 3),
-    "cond": lambda a, b, c: sum(np.linalg.cond(a, p) for p in (None, -2, 1, -1, "fro", np.inf)) + np.linalg.cond(b),
-    "norms": lambda a, b, c: sum(np.linalg.norm(x, p) ** 2 for x in (a, b, c) for p in (2, -2, "nuc")),
-    "polar": lambda a, b, c: sum(np.sum(np.sin(x)) for x in scipy.linalg.polar(b)),
-    "generalized": lambda a, b, c: np.sum(np.sin(scipy.linalg.eigh(separate(a), c @ c.T + np.eye(4))[1] ** 2)),
-    "products": lambda a, b, c: np.sum(np.sin(np.linalg.multi_dot([c, b, np.linalg.matrix_power(a, 3)]))),
+def svd_invariant(b: Any) -> Any:
+    return sum(np.sum(np.cos(2 * x) * x**2) for x in np.linalg.svd(separate(b), full_matrices=False))
+
+
+def sines(parts: Any) -> Any:
+    return sum(np.sum(np.sin(x)) for x in parts)
+
+
+def rest(columns: Any) -> Any:
+    """Return what the columns that make up a basis say, whichever they are."""
+    return np.sum(np.tanh(columns[:, 4:] @ columns[:, 4:].T) * np.arange(6))
+
+
+# Of a square matrix, a higher one, and a wider one: a function and the places of its arguments.
+LOSSES: dict[str, tuple[Any, tuple[int, ...]]] = {
+    "eigh": (lambda a: np.sum(np.cos(np.linalg.eigh(separate(a))[1]) * np.linalg.eigh(separate(a), "U")[0]), (0,)),
+    "eigvalsh": (lambda a: np.sum(np.sin(np.linalg.eigvalsh(separate(a)))), (0,)),
+    "svd square": (svd_invariant, (0,)), "svd": (svd_invariant, (1,)), "svd wide": (svd_invariant, (2,)),
+    "svd full": (lambda b: rest(np.linalg.svd(separate(b))[0]), (1,)),
+    "qr": (lambda b: sines(np.linalg.qr(separate(b))), (1,)),
+    "qr wide": (lambda c: sines(np.linalg.qr(separate(c))), (2,)),
+    "qr complete": (lambda b: rest(np.linalg.qr(separate(b), "complete")[0]), (1,)),
+    "pinv": (lambda *x: sines(map(np.linalg.pinv, x)), (0, 1, 2)),
+    "pinv of rank 4": (lambda b, c: np.sum(np.sin(np.linalg.pinv(b @ c, rcond=1e-8))), (1, 2)),
+    "lstsq": (lambda b, c: np.sum(np.linalg.lstsq(b, np.tanh(c.T))[0] ** 3 * c.T[:4, :4]), (1, 2)),
+    "lstsq wide": (lambda a, c: np.sum(np.linalg.lstsq(c, np.tanh(a[0]))[0] ** 3), (0, 2)),
+    "cond": (lambda a: sum(np.linalg.cond(a, p) for p in (None, -2, 1, -1, "fro", np.inf)), (0,)),
+    "cond of a higher one": (np.linalg.cond, (1,)),
+    "norms": (lambda *x: sum(np.linalg.norm(each, p) ** 2 for each in x for p in (2, -2, "nuc")), (0, 1, 2)),
+    "polar": (lambda b: sines(scipy.linalg.polar(b)), (1,)),
+    "generalized": (lambda a, c: np.sum(np.sin(scipy.linalg.eigh(separate(a), c @ c.T + np.eye(4))[1] ** 2)), (0, 2)),
+    "products": (lambda a, b, c: np.sum(np.sin(np.linalg.multi_dot([c, b, np.linalg.matrix_power(a, 3)]))), (0, 1, 2)),
 }
 
 
-def every(a: Any, b: Any, c: Any) -> Any:
-    return np.stack([loss(a, b, c) for loss in LOSSES.values()])
+def every(*x: Any) -> Any:
+    return np.stack([loss(*[x[k] for k in places]) for loss, places in LOSSES.values()])
 
 
 def test_derivatives_to_second_order() -> None:
@@ -192,18 +208,21 @@ def test_derivatives_to_second_order() -> None:
     def along(h: float) -> Any:
         return tuple([x + h * w for x, w in zip(at, way, strict=True)])
 
-    def orders(a: Any, b: Any, c: Any, way: Any) -> Any:
-        def slopes(*x: Any) -> Any:
-            return np.stack([sum(np.sum(g * w) for g, w in zip(
-                sg.grad(loss, argnums=(0, 1, 2))(*x), way, strict=True)) for loss in LOSSES.values()])
+    def slopes(*x: Any) -> Any:
+        found = []
+        for loss, places in LOSSES.values():
+            g = sg.grad(loss, argnums=tuple(range(len(places))))(*[x[k] for k in places])
+            found.append(sum(np.sum(one * way[k]) for one, k in zip(g, places, strict=True)))
+        return np.stack(found)
 
-        return slopes(a, b, c), sg.jvp(every, (a, b, c), way)[1], sg.jvp(slopes, (a, b, c), way)[1]
+    def orders(*x: Any) -> Any:
+        return slopes(*x), sg.jvp(every, x, way)[1], sg.jvp(slopes, x, way)[1]
 
-    compiled = sg.jit(orders, options=sg.Options(compiler="none"))
-    first, forward, second = compiled(*at, way)
+    compiled: Any = sg.jit(orders, options=sg.Options(compiler="none"))
+    first, forward, second = compiled(*at)
     np.testing.assert_allclose(first, forward, rtol=1e-9)
-    wanted = richardson(lambda h: np.array([loss(*along(h)) for loss in LOSSES.values()]), 1e-3)
-    bent = richardson(lambda h: compiled(*along(h), way)[0], 1e-3)
+    wanted = richardson(lambda h: every(*along(h)), 1e-3)
+    bent = richardson(lambda h: compiled(*along(h))[0], 1e-3)
     for k, name in enumerate(LOSSES):
         assert first[k] == pytest.approx(wanted[k], rel=1e-7, abs=1e-8), name
         assert second[k] == pytest.approx(bent[k], rel=1e-6, abs=1e-7), name
@@ -219,7 +238,7 @@ def drawn_back(f: Any, w: Any, v: Any) -> Any:
 
 @pytest.mark.parametrize("options", [GENTLY, sg.Options(compiler="none")], ids=["C", "interpreter"])
 def test_equal_values(options: Any) -> None:
-    """What is smooth there has its derivative: functions of vectors their first one, functions of values their second."""
+    """What is smooth there has its derivative: functions of vectors their first, functions of values their second."""
     rng = np.random.default_rng(7)
     q, c, way = [np.linalg.qr(rng.normal(size=(4, 4)))[0] + 0, *rng.normal(size=(2, 4, 4))]
     way = way + way.T
@@ -250,14 +269,15 @@ def test_equal_values(options: Any) -> None:
                 *[sg.grad(again)(b, p) for p in (1, 3)], sg.grad(squares)(b), sg.hvp(squares)(b, way[:, :3]),
                 sg.grad(lambda b: np.linalg.norm(b, "nuc"))(b), sg.hvp(function)(a, way)]
 
-    compiled = sg.jit(all_of, options=options)
+    compiled: Any = sg.jit(all_of, options=options)
+    cubic = sg.grad(lambda b: np.sum(c[:, :3] * (b @ b.T @ b)), options=options)
     pair = symmetric(q * [1.0, 1, 3, 3] @ q.T)
     lowrank = np.outer(q[0], q[1][:3])
     for a, b in ((2 * np.eye(4), 2 * np.eye(4, 3)), (pair, lowrank), (np.zeros((4, 4)), np.zeros((4, 3)))):
         w, v = np.linalg.eigh(a)
         found = compiled(a, b, way)
-        wanted = [v @ drawn_back(np.sin, w, v.T @ symmetric(c) @ v) @ v.T, None, 3 * a @ a, 3 * (a @ way + way @ a), c[:, :3],
-                  sg.grad(lambda b: np.sum(c[:, :3] * (b @ b.T @ b)), options=options)(b), 2 * b, 2 * way[:, :3]]
+        wanted = [v @ drawn_back(np.sin, w, v.T @ symmetric(c) @ v) @ v.T, None, 3 * a @ a, 3 * (a @ way + way @ a),
+                  c[:, :3], cubic(b), 2 * b, 2 * way[:, :3]]
         if a is pair:
             p = v[:, 2:] @ v[:, 2:].T
             wanted[1] = symmetric(2 * (np.eye(4) - p) @ symmetric(c) @ p) / 2  # 2 is the gap
@@ -272,17 +292,19 @@ ERRORS: dict[str, tuple[Any, Any, type[Exception], str]] = {
     "eigh": (np.linalg.eigh, np.diag([1.0, np.nan]), LinAlgError, "Eigenvalues did not converge"),
     "infinite": (np.linalg.eigvalsh, np.diag([1.0, np.inf]), LinAlgError, "Eigenvalues did not converge"),
     "svd": (np.linalg.svd, np.array([[1.0, np.nan]]), LinAlgError, "SVD did not converge"),
-    "of one in a batch": (lambda a: np.linalg.norm(a, "nuc", (1, 2)), np.array([[[1.0]], [[np.inf]]]), LinAlgError, "SVD did"),
+    "of one in a batch": (
+        lambda a: np.linalg.norm(a, "nuc", (1, 2)), np.array([[[1.0]], [[np.inf]]]), LinAlgError, "SVD did not"),
     "not square": (np.linalg.eigh, np.ones((2, 3)), NotSquare, r"eigh: .*\(2, 3\)"),
     "a vector": (np.linalg.svd, np.ones(3), NotSquare, "svd: 1-dimensional array"),
     "no matrix": (np.linalg.qr, np.ones(3), NotSquare, "qr: 1-dimensional array"),
-    "triangle": (lambda a: np.linalg.eigh(a, "X"), np.eye(2), ArgumentValueError, "UPLO argument must be 'L' or 'U'"),
-    "mode": (lambda a: np.linalg.qr(a, "no"), np.eye(2), ArgumentValueError, "Unrecognized mode 'no'"),
+    "triangle": (lambda a: LINALG.eigh(a, "X"), np.eye(2), ArgumentValueError, "UPLO argument must be 'L' or 'U'"),
+    "mode": (lambda a: LINALG.qr(a, "no"), np.eye(2), ArgumentValueError, "Unrecognized mode 'no'"),
     "raw": (lambda a: np.linalg.qr(a, "raw"), np.eye(2), UnsupportedError, "mode='raw'"),
     "pivots": (lambda a: scipy.linalg.qr(a, pivoting=True), np.eye(2), UnsupportedError, "pivoting=True"),
     "some": (lambda a: scipy.linalg.eigh(a, subset_by_index=[0, 0]), np.eye(2), UnsupportedError, "some eigenvalues"),
     "rows": (lambda a: np.linalg.lstsq(a, a[:1]), np.eye(2), LinAlgError, r"lstsq: \(2, 2\) and \(1, 2\)"),
-    "residuals": (lambda a: np.linalg.lstsq(a, a[:, 0])[1] + 1, np.ones((3, 2)), UnsupportedError, r"np.sum\(\(b - a @ x\)"),
+    "residuals": (
+        lambda a: np.linalg.lstsq(a, a[:, 0])[1] + 1, np.ones((3, 2)), UnsupportedError, r"np.sum\(\(b - a @ x\)"),
     "both": (lambda a: np.linalg.pinv(a, 1e-3, rtol=1e-3), np.eye(2), ArgumentValueError, "can't be both set"),
     "empty": (np.linalg.cond, np.ones((0, 2)), LinAlgError, "cond is not defined on empty arrays"),
     "side": (lambda a: scipy.linalg.polar(a, "up"), np.eye(2), ArgumentValueError, "either 'right' or 'left'"),
@@ -311,10 +333,11 @@ def test_of_batches() -> None:
     def loss(a: Any, b: Any) -> Any:
         w, v = np.linalg.eigh(a)
         u, s, t = np.linalg.svd(b, full_matrices=False)
-        return np.sum(np.sin(w) * v**2) + np.sum(u**2) + np.sum(s[:, None] * t**4) + np.sum(np.linalg.pinv(b) ** 2) + np.linalg.cond(
-            a, 1) + np.sum(np.linalg.qr(b)[1] ** 2) + np.linalg.matrix_rank(b) * np.sum(b)
+        total = np.sum(np.sin(w) * v**2) + np.sum(u**2) + np.sum(s[:, None] * t**4) + np.sum(np.linalg.pinv(b) ** 2)
+        return total + np.linalg.cond(a, 1) + np.sum(np.linalg.qr(b)[1] ** 2) + np.linalg.matrix_rank(b) * np.sum(b)
 
     slopes: Any = sg.grad(loss, argnums=(0, 1), specs=("f64[n,n]", "f64[m,k]"), options=GENTLY)
     a, b = rng.normal(size=(3, 4, 4)), rng.normal(size=(3, 3, 5))
-    for found, *each in zip(sg.vmap(sg.grad(loss, argnums=(0, 1)), options=GENTLY)(a, b), *map(slopes, a, b), strict=True):
+    together: Any = sg.vmap(sg.grad(loss, argnums=(0, 1)), options=GENTLY)(a, b)
+    for found, *each in zip(together, *map(slopes, a, b), strict=True):
         np.testing.assert_allclose(found, np.stack(each), atol=1e-12)

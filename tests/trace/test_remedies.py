@@ -87,7 +87,7 @@ TOLD: dict[Any, tuple[str, ...]] = {
     (lambda x: np.multiply.reduce([x[0], x[1]])): ("numpy.multiply.reduce", "np.stack"),
     (lambda x: np.unique(x)): ("numpy.unique", "np.sort(x)"),
     (lambda x: np.poly1d(x)): ("numpy.poly1d", "np.polyval"),
-    (lambda x: np.linalg.svd(np.diag(x))): ("numpy.linalg.svd", "power iterations"),
+    (lambda x: np.linalg.eig(np.diag(x))): ("numpy.linalg.eig", "np.linalg.eigh"),
     (lambda x: np.frombuffer(bytes(32)).dot(x)): ("dot", "np.dot(array, ...)"),
     (lambda x: [1.0, 2.0][x[0].astype(int)]): ("an index of a list", "np.take"),
 }
@@ -204,10 +204,8 @@ def test_what_is_written_instead_is_the_same(name):
     np.testing.assert_allclose(sg.jit(formula, options=sg.Options(compiler="none"))(arrays), formula({}), rtol=1e-12)
 
 
-def test_least_squares_and_factors_by_what_is_written_instead():
-    np.testing.assert_allclose(np.linalg.cholesky(A.T @ A).T, np.abs(np.linalg.qr(A)[1]) * [[1, 1], [0, 1]], rtol=1e-12)
-    b, q = np.array([1.0, 2.0, 0.5]), np.arange(6.0).reshape(2, 3)
-    np.testing.assert_allclose(np.linalg.solve(A.T @ A, A.T @ b), np.linalg.lstsq(A, b)[0], rtol=1e-12)
+def test_an_equation_by_what_is_written_instead():
+    q = np.arange(6.0).reshape(2, 3)
     left, right = A[:2], np.diag([1.0, 2.0, 3.0]) + 0.1
     given = {"np": np, "A": left, "B": right, "Q": q, "n": 2, "m": 3}
     np.testing.assert_allclose(

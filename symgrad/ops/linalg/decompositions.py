@@ -20,7 +20,7 @@ from symgrad.ir.notation import Access, Axis, Body, How, Routine, Statement, Tem
 from symgrad.ir.shapes import simplified
 from symgrad.ops.declare.domains import case
 from symgrad.ops.declare.forms import BOOL, OPS, apply, composite, shape_of, structured
-from symgrad.ops.linalg.solve import OUT, STATUS, X, failing, shape_rule, solve_triangular, transposed
+from symgrad.ops.linalg.solve import OUT, X, failing, shape_rule, solve_triangular, transposed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -61,8 +61,8 @@ def _made(node: Node, name: str, rows: Any, wide: Any, work: Any, flags: tuple[i
 
 def _decomposed(node: Node) -> Body:
     """Decompose, and fail where the routine left a value that is NaN."""
-    m, n = node.inputs[X].shape[-2:]
-    call, scratch = _made(node, f"sg_{node.op.name}", *node.shape[-2:], 9 * m * n * node.shape[-2])
+    (m, n), (rows, wide) = node.inputs[X].shape[-2:], node.shape[-2:]
+    call, scratch = _made(node, f"sg_{node.op.name}", rows, wide, 9 * m * n * rows)
     axes, own = axes_of(node.shape), axes_of(node.shape[:-1])
     out = Statement(Access(OUT, axes), How.SET, Access(SCRATCH, axes), axes, node.line)
     value = Access(OUT, (*own, simplified(node.shape[-1] - 1)))
@@ -120,11 +120,6 @@ def _odd(x: Any) -> Any:
     return None if x is None else 0.5 * (x - transposed(x))
 
 
-def _steps(values: Any) -> Any:
-    """Return a direction that draws values apart: the whole numbers."""
-    return np.cumsum(1 + 0 * values, -1)
-
-
 def largest(x: Any) -> Any:
     """Return the largest element of rows of what is not negative; of rows without one, nothing."""
     return x if shape_of(x)[-1] == 0 else np.max(x, -1, keepdims=True, initial=0)
@@ -152,7 +147,8 @@ def _eigh_value(a: Any) -> Any:
 
 def _apart(a: Any) -> Any:
     """Draw the values of a matrix apart."""
-    return np.sin(a) + np.asarray(3 * np.eye(*shape_of(a)[-2:]), a.dtype) * np.arange(1.0, shape_of(a)[-1] + 1).astype(a.dtype)
+    m, n = shape_of(a)[-2:]
+    return np.sin(a) + np.asarray(3 * np.eye(m, n) * np.arange(1, n + 1), a.dtype)
 
 
 def _vectors_squared(a: Any) -> Any:
@@ -262,7 +258,7 @@ singular_values.vjp = _singular_values_vjp
 
 
 @composite(name="singular_vectors", infer=shape_rule("svd", "(m,n),(least,m+n+1)->(least,m+n)"), stacked=True,
-           sample=(case(_singular_squared, (3, 3)), case(_singular_squared, (2, 5, 3)), case(_singular_squared, (2, 6))),
+           sample=tuple([case(_singular_squared, shape) for shape in ((3, 3), (2, 5, 3), (2, 6))]),
            edges=(case(_singular_squared, (0, 2)), case(_singular_squared, (1, 1))))
 def singular_vectors(a: Any, known: Any) -> Any:
     """The left and right singular vectors of a matrix of which the decomposition is known, as the halves of rows."""
@@ -376,7 +372,7 @@ def _orthonormal_vjp(g: Any, y: Any, a: Any, *, complete: bool) -> Any:
     return transposed(solve_triangular(r, transposed(found), lower=False, unit=False, checked=False))
 
 
-def _orthonormal(mode: str) -> Any:
+def _orthonormal(mode: Any) -> Any:
     return lambda a: np.linalg.qr(_apart(a), mode)[0] ** 2
 
 

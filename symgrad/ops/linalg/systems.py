@@ -17,9 +17,11 @@ from symgrad.ops.linalg.cholesky import cholesky as lower_factor
 from symgrad.ops.linalg.solve import least, require_matrix, require_square, transposed
 from symgrad.ops.numpy.diagonals import ones_diagonal
 
-SLOGDET, EIGH, SVD, QR = [
-    type(function(np.eye(1))) for function in (np.linalg.slogdet, np.linalg.eigh, np.linalg.svd, np.linalg.qr)
-]
+EYE: Any = np.eye(1)
+SLOGDET: Any = type(np.linalg.slogdet(EYE))
+EIGH: Any = type(np.linalg.eigh(EYE))
+SVD: Any = type(np.linalg.svd(EYE))
+QR: Any = type(np.linalg.qr(EYE))
 
 
 def floats(*arrays: Any) -> tuple[Any, ...]:
@@ -283,7 +285,7 @@ def least_squares(name: str, a: Any, b: Any, rcond: Any) -> tuple[Any, Any, Any,
     x, rank, known = solved_by_pinv(a, b[:, None] if vector else b, rcond)
     x = x[:, 0] if vector else x
     rest: Any = Unread(
-        f"the residuals of {name}, of which there are none where the rank is not full", "np.sum((b - a @ x) ** 2, axis=0)")
+        f"the residuals of {name}: there are none where the rank is not full", "np.sum((b - a @ x) ** 2, axis=0)")
     if type(m) is type(n) is int and m <= n:
         rest = np.zeros_like(b, shape=(0,))
     return x, rest, rank.astype(np.int32), decompositions.singular_values(a, known)

@@ -11,6 +11,7 @@ from symgrad.ops.arrays.joining import lift
 from symgrad.ops.declare.forms import Late, answers, shape_of
 from symgrad.ops.linalg import solve as factored
 from symgrad.ops.linalg import systems
+from symgrad.ops.linalg.cholesky import cholesky
 
 _ANSWERS: dict[str, Any] = {
     "inv": lambda a, *_, **__: systems.inv(a), "det": lambda a, *_, **__: systems.det(a),
@@ -105,7 +106,7 @@ def eigh(
         values, vectors = systems.eigh(a)
     else:
         a = np.tril(a) + np.swapaxes(np.tril(a, -1), -1, -2)
-        low = systems.lower_factor(systems.hermitian("eigh", lift(b), "L" if lower else "U"))
+        low = cholesky(systems.hermitian("eigh", lift(b), "L" if lower else "U"))
         half = np.swapaxes(systems.solve_triangular(low, a, lower=True), -1, -2)
         values, vectors = systems.eigh(systems.solve_triangular(low, half, lower=True))
         vectors = systems.solve_triangular(low, vectors, "T", lower=True)
@@ -154,7 +155,7 @@ def lstsq(a: Any, b: Any, cond: Any = None, *_: Any, **__: Any) -> Any:
 
 @answers(Late("linalg.polar"))
 def polar(a: Any, side: str = "right") -> Any:
-    """As `scipy.linalg.polar`: the factors are as smooth as the matrix is of full rank, whatever its singular values."""
+    """As `scipy.linalg.polar`."""
     if side not in {"right", "left"}:
         raise ArgumentValueError("`side` must be either 'right' or 'left'")
     a = systems.matrix("polar", lift(a))
