@@ -16,6 +16,7 @@ from symgrad.ops.linalg import solve as linalg
 from symgrad.ops.linalg.cholesky import cholesky as lower_factor
 from symgrad.ops.linalg.solve import least, require_matrix, require_square, transposed
 from symgrad.ops.numpy.diagonals import ones_diagonal
+from symgrad.ops.numpy.reductions import require_some
 
 EYE: Any = np.eye(1)
 SLOGDET: Any = type(np.linalg.slogdet(EYE))
@@ -317,8 +318,10 @@ def matrix_rank(A: Any, tol: Any = None, hermitian: bool = False, *, rtol: Any =
 def cond(x: Any, p: Any = None) -> Any:
     """As `numpy.linalg.cond`: infinite for a singular matrix, whatever the norm."""
     x = matrix("cond", x)
-    if 0 in shape_of(x):
+    if 0 in shape_of(x)[-2:]:
         raise LinAlgError("cond is not defined on empty arrays")
+    for axis in (-2, -1):
+        require_some(x, axis % x.ndim, "linalg.cond")
     if p is None or p in {2, -2}:
         s = svd(x, compute_uv=False)
         found = s[..., -1] / s[..., 0] if p == -2 else s[..., 0] / s[..., -1]
