@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import collections
+import contextvars
+import copy
 import functools
 import hashlib
 import itertools
@@ -11,8 +13,10 @@ import operator
 import pickle
 import threading
 import types
+import weakref
 import zlib
-from dataclasses import dataclass
+from contextlib import nullcontext
+from dataclasses import asdict, dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -79,11 +83,15 @@ class State(types.SimpleNamespace):
 def made() -> State:
     module = types.ModuleType("made_by_hand")
     vars(module).update(rate=2.0, W=np.arange(1.0, 4.0))
+    layer, context, array = Layer(np.ones(3)), contextvars.ContextVar("rate"), contextvars.ContextVar("array")
+    context.set(2.0)
+    array.set(np.ones(3))
     return State(
+        layer=layer, weak=weakref.ref(layer), context=context, array=array, rated=type("Rated", (), {"rate": 2.0})(),
         W=np.arange(1.0, 4.0), M=np.arange(1.0, 10.0).reshape(3, 3) / 10, n=np.array([2, 0, 1]),
         mask=np.array([True, False, True]), zero=np.array(2.0), params={"W": np.arange(3.0), "rate": 2.0, "more": 7.0},
         nested=[{"W": np.ones(3)}, (np.arange(3.0), [np.ones(3)])], pair=Pair(np.arange(3.0), np.ones(3)),
-        layer=Layer(np.ones(3)), model=Model(), slotted=Slotted(), module=module, rates=[2.0, 3.0],
+        model=Model(), slotted=Slotted(), module=module, rates=[2.0, 3.0],
         strided=np.arange(12.0)[::4], wide=np.asfortranarray(np.arange(30_000.0).reshape(3, -1)), out=[],
         inner=types.SimpleNamespace(inner=types.SimpleNamespace(rate=2.0), rates=2.0), kinds={2.0},
         maps=collections.ChainMap({}, {"a": 2.0}), user=collections.UserDict(W=np.ones(3)),
@@ -120,6 +128,10 @@ def in_place(path: Any) -> Any:
         path(s)[...] = path(s) * 2 + 1
 
     return change
+
+
+def set_on(name: str, **values: Any) -> Any:
+    return lambda s: vars(getattr(s, name)).update(values)
 
 
 W = in_place(lambda s: s.W)
@@ -205,6 +217,23 @@ CASES: dict[str, Case] = {
     "by attrgetter": Case(
         lambda s, x: operator.attrgetter("inner.inner.rate")(s) * x, lambda s: setattr(s.inner.inner, "rate", 5.0), 2,
     ),
+    "a computed name": Case(
+        lambda s, x: sum(getattr(s.layer, f"{name}te") * x for name in ["ra"]), set_on("layer", rate=5.0), 2,
+    ),
+    "in a slot": Case(lambda s, x: getattr(s.slotted, RATE) * x, lambda s: setattr(s.slotted, "rate", 5.0), 2),
+    "of a class": Case(lambda s, x: getattr(s.rated, RATE) * x, lambda s: setattr(s.rated, "rate", 5.0), 2),
+    "with a value instead": Case(lambda s, x: getattr(s.layer, "gain".upper(), 1.0) * x, set_on("layer", GAIN=2.0), 2),
+    "a computed getter": Case(lambda s, x: operator.attrgetter(RATE)(s.layer) * x, set_on("layer", rate=5.0), 2),
+    "a computed key": Case(lambda s, x: vars(s.layer)[RATE] * x, set_on("layer", rate=5.0), 2),
+    "asdict": Case(lambda s, x: asdict(s.layer)["rate"] * x, set_on("layer", rate=5.0), 2),
+    "replace": Case(lambda s, x: replace(s.layer, W=1.0).rate * x, set_on("layer", rate=5.0), 2),
+    "copy": Case(lambda s, x: copy.copy(s.layer).rate * x, set_on("layer", rate=5.0), 2),
+    "repr": Case(lambda s, x: x * len(repr(s.inner)), lambda s: setattr(s.inner, "rates", 5.25), 2),
+    "a name in the code, beside another": Case(lambda s, x: getattr(s.layer, "rate", 0) * x, set_on("layer", calls=5)),
+    "a context variable": Case(lambda s, x: s.context.get() * x, lambda s: s.context.set(5.0), 2),
+    "an array in a context variable": Case(lambda s, x: s.array.get() * x, in_place(lambda s: s.array.get()), 2),
+    "a weak reference": Case(lambda s, x: s.weak().rate * s.weak().W * x, lambda s: setattr(s.layer, "rate", 5.0), 2),
+    "an array behind it": Case(lambda s, x: s.weak().W * x, in_place(lambda s: s.layer.W)),
     "by methodcaller": Case(
         lambda s, x: operator.methodcaller("loss", x)(s.model), in_place(lambda s: s.model.layers[1].W),
     ),
@@ -221,7 +250,7 @@ CASES: dict[str, Case] = {
 
 
 UNNOTICED: dict[str, Any] = {
-    "a name that no code says": lambda s: sg.jit(lambda x: x * getattr(s.module, RATE), options=NONE),
+    "a computed name of a module": lambda s: sg.jit(lambda x: x * getattr(s.module, RATE), options=NONE),
     "a name in a text": lambda s: sg.jit(lambda x: x * eval("s.module.rate", {"s": s}), options=NONE),  # noqa: S307
     "an iterator": lambda s: sg.jit(lambda x: x * next(s.steps), options=NONE),
 }
@@ -234,6 +263,8 @@ def test_what_is_not_noticed(case: str) -> None:
     s = made()
     s.steps = itertools.count(2.0)
     f = UNNOTICED[case](s)
+    with pytest.warns(SymgradWarning, match=r"eval\(\) or exec\(\)") if "text" in case else nullcontext():
+        f(X)
     for _ in range(2):
         np.testing.assert_array_equal(f(X), 2 * X)
         s.module.rate = 3.0

@@ -15,10 +15,12 @@ import math
 import random
 import sys
 import types
+import weakref
 from array import array
 from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache, partial, wraps
 from typing import Any, NamedTuple
@@ -48,6 +50,8 @@ _CONTAINERS = (list, tuple, dict, deque)
 _DICTS = frozenset({dict, OrderedDict, defaultdict, Counter})
 _BY_NAME = frozenset({"getattr", "hasattr", "attrgetter", "itemgetter", "methodcaller", "vars", "globals", "__dict__"})
 """What reads attributes, keys and globals by texts in the code."""
+_WHOLE = frozenset({"asdict", "astuple", "fields", "repr", "copy", "deepcopy", "replace", "dir"})
+"""What reads all attributes of an object."""
 _ALL: Paths = frozenset({()})
 _CALLED = frozenset({
     "__call__", "__getitem__", "__len__", "__iter__", "__getattr__", "__add__", "__radd__", "__sub__", "__rsub__",
@@ -344,6 +348,7 @@ class _Survey:
         self.following: dict[str, frozenset[str]] = {}
         self.stored: frozenset[str] = frozenset()
         self.texts: frozenset[str] = frozenset()
+        self.whole = False
         known, count = 0, -1
         while known != count:  # code that is found later names more
             known = count
@@ -353,7 +358,7 @@ class _Survey:
             self.stack: list[Callable[[], None]] = [partial(self.function, root) for root in roots]
             while self.stack:
                 self.stack.pop()()
-            count = len(self.attributes) + len(self.stored) + sum(map(len, self.following.values()))
+            count = self.whole + len(self.attributes) + len(self.stored) + sum(map(len, self.following.values()))
 
     def function(self, value: Any) -> None:
         """Look through the code of a function, a method or a wrapper: it says what is read."""
@@ -377,6 +382,9 @@ class _Survey:
         reads = _reads(inner.__code__)
         self.stored |= reads.stored
         self.texts |= reads.texts
+        self.whole |= reads.whole
+        if "eval" in reads.names or "exec" in reads.names:
+            self.warn(f"what eval() or exec() in {inner.__name__}() names")
         for name, paths in reads.attributes.items():
             self.attributes[name] = self.attributes.get(name, frozenset()) | paths
         for name, following in reads.following.items():
@@ -427,13 +435,15 @@ class _Survey:
             self.container(value, label, wanted, slot, path, only_arrays=only_arrays)
         if before is not None:
             return
-        if (known := _known_by(value)) is not None:
+        if (known := _known_by(value)) is not None and slot.put is not _unset:
             if place in self.compared:
                 self.compare(get, name, _content(value))
             state.arrays.append((slot, path, label, known))
             state.reads.append((get, name))
             state.facts.append((label, known))
             return
+        if type(value) in _READ:
+            self.place(Slot(value, "()", partial(_READ[type(value)], value), _unset), f"{label}()", _ALL)
         if (content := _content(value)) is not None:
             self.compare(get, name, content)
         elif not issubclass(type(value), (*_NUMBERS, *_CONTAINERS, np.generic)):
@@ -489,8 +499,10 @@ class _Survey:
         classes = value.__mro__ if isinstance(value, type) else type(value).__mro__
         module = isinstance(value, types.ModuleType)
         every = every or not (module or _is_installed(value))
-        for name in sorted(self.attributes if every else self.following.get(called, ())):
-            only, paths, shown = name in self.stored, self.attributes[name], f"{label}.{name}"
+        names = self.attributes if every else self.following.get(called, ())
+        more = [key for kind in classes if _is_users(kind) for key in vars(kind)] if every and self.whole else ()
+        for name in sorted({*names, *[key for key in more if key[:2] != "__"]}):
+            only, paths, shown = name in self.stored, self.attributes.get(name, _ALL), f"{label}.{name}"
             holders = [kind for kind in classes if name in vars(kind)]  # all of them: super() goes past the first
             if holders and isinstance(vars(holders[0])[name], types.MemberDescriptorType):
                 slot = Slot(value, name, partial(getattr, value), partial(object.__setattr__, value))
@@ -504,8 +516,13 @@ class _Survey:
                 if isinstance(found := vars(holder)[name], property):
                     self.stack.append(partial(self.function, found.fget))
         if type(own) is dict and every:
-            for name in [key for key, one in own.items() if key not in self.attributes and isinstance(one, np.ndarray)]:
-                self.place(Slot(own, name, own.get, own.__setitem__), f"{label}.{name}", _ALL, only_arrays=True)
+            if self.whole and (id(own), None) not in self.own:
+                self.state.lengths.append((own, len(own)))
+                self.state.facts.append((label, tuple(own)))
+            for name in [key for key in own if key not in self.attributes]:
+                if self.whole or isinstance(own[name], np.ndarray):
+                    only = not self.whole or name in self.stored
+                    self.place(Slot(own, name, own.get, own.__setitem__), f"{label}.{name}", _ALL, only_arrays=only)
 
     def warn(self, what: str) -> None:
         """Warn, once for a function, of what is too much to be looked at in every call."""
@@ -588,6 +605,16 @@ def _values(defaults: Any) -> Iterable[Any]:
     return defaults.values() if isinstance(defaults, dict) else defaults or ()
 
 
+_READ: dict[type, Callable[[Any, Any], Any]] = {
+    ContextVar: lambda variable, _: variable.get(None), weakref.ref: lambda reference, _: reference(),
+}
+"""What is asked for another value, and how."""
+
+
+def _unset(_key: Any, _new: Any) -> None:
+    """Leave what is asked for as it is: an array there is compared."""
+
+
 def _of_class(kind: type, name: str) -> Any:
     return vars(kind).get(name)
 
@@ -637,6 +664,7 @@ class _Reads(NamedTuple):
         following: by the name of something, the attributes that are read of what has it.
         stored: attributes that are set.
         texts: texts that may be names, where something is read by such.
+        whole: objects are read whole, or by names that are computed.
     """
 
     names: dict[str, Paths]
@@ -644,9 +672,12 @@ class _Reads(NamedTuple):
     following: dict[str, frozenset[str]]
     stored: frozenset[str]
     texts: frozenset[str]
+    whole: bool
 
 
 _NAMES = frozenset({"LOAD_GLOBAL", "LOAD_NAME", "LOAD_DEREF"})
+_SILENT = frozenset({"EXTENDED_ARG", "NOP", "PUSH_NULL", "CACHE", "PRECALL"})
+_LOOKUPS = (["LOAD_CONST", "BINARY_SUBSCR"], ["LOAD_CONST", "BINARY_OP"], ["LOAD_CONST", "STORE_SUBSCR"])
 _ATTRIBUTES = frozenset({"LOAD_ATTR", "LOAD_METHOD", "LOAD_SUPER_ATTR"})
 
 
@@ -688,7 +719,35 @@ def _reads(code: types.CodeType) -> _Reads:
     texts = [one for parts in said if all(map(str.isidentifier, parts)) for one in parts]
     for known in (names, attributes):
         known.update({name: known.get(name, frozenset()) | _ALL for name in texts})
-    return _Reads(names, attributes, following, frozenset(stored), frozenset(texts))
+    found = {*names, *[one for each in following.values() for one in each]}
+    whole = bool(found & _WHOLE) or any(_computes_names([*dis.get_instructions(each)]) for each in codes)
+    return _Reads(names, attributes, following, frozenset(stored), frozenset(texts), whole)
+
+
+def _computes_names(every: list[dis.Instruction]) -> bool:
+    """Whether code reads attributes by a name that is no text in it: ``getattr(o, name)``, ``vars(o)[name]``."""
+    call = "PRECALL" if any(i.opname == "PRECALL" for i in every) else "CALL"
+    for k, i in enumerate(every):
+        if i.opname not in {*_NAMES, *_ATTRIBUTES} or i.argval not in {"getattr", "attrgetter", "vars", "__dict__"}:
+            continue
+        if i.argval in {"vars", "__dict__"}:
+            behind = [one for one in every[k + 1 :] if one.opname not in _SILENT]
+            at = next((n for n, one in enumerate(behind) if one.opname == "CALL"), -1) if i.argval == "vars" else -1
+            if [one.opname for one in behind[at + 1 : at + 3]] not in _LOOKUPS:
+                return True
+            continue
+        depth, is_text, start = 0, False, int(i.argval == "getattr")
+        for one in every[k + 1 :]:
+            if one.opname == call and depth == one.arg:
+                break
+            before, depth = depth, depth + dis.stack_effect(one.opcode, one.arg, jump=False)
+            if before == start < depth:
+                is_text = one.opname == "LOAD_CONST" and isinstance(one.argval, str)
+            elif depth == start + 1 and one.opname not in _SILENT:
+                is_text = False  # it is made of the text
+        if not is_text:
+            return True
+    return False
 
 
 # -- what happens while it is traced, and would not happen again
