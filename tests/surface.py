@@ -43,11 +43,12 @@ _half = _rng.uniform(-1, 1, (3, 3))
 ARRAYS: dict[str, Any] = {
     "V": np.array([0.3, 0.75, 0.15, 0.6]), "W": np.array([1.3, 2.4, 1.85, 3.1]),
     "Q": np.array([0.55, 0.2, 0.9, 0.35]),
-    "M": _rng.uniform(-2, 2, (3, 4)), "S": _half @ _half.T + np.diag([2.0, 3.0, 4.5]), "G": _half + np.diag([2.0, 3, -4]),
+    "M": _rng.uniform(-2, 2, (3, 4)), "S": _half @ _half.T + np.diag([2.0, 3.0, 4.5]),
+    "G": _half + np.diag([2.0, 3, -4]),
     "u": np.array([0.7, -1.1, 0.4]), "x": np.array(0.4), "y": np.array(1.7), "z": np.array(0.65),
     "I": np.array([2, 0, 1]), "B": np.array([True, False, True, True]),
 }
-"""What calls are of: vectors of 4 (in (0, 1), and beyond 1) and of 3, matrices (any, positive definite, any square one), numbers."""
+"""What calls are of, as the page says."""
 
 POOLS = (
     (("V", "x", "S", "M", "W", "y", "2", "I"),),
@@ -63,103 +64,25 @@ NOT_OF_NUMBERS = frozenset("""
     datetime_data busday_count busday_offset is_busday isnat find_common_type format_float_positional
     format_float_scientific frombuffer fromfile fromiter fromregex fromstring from_dlpack genfromtxt get_include
     get_printoptions getbufsize geterr geterrcall info isdtype issubdtype load loadtxt may_share_memory
-    shares_memory min_scalar_type mintypecode nested_iters packbits unpackbits printoptions promote_types require result_type save
-    savetxt savez savez_compressed set_printoptions setbufsize seterr seterrcall show_config show_runtime test
+    shares_memory min_scalar_type mintypecode nested_iters packbits unpackbits printoptions promote_types require
+    result_type save savetxt savez savez_compressed set_printoptions setbufsize seterr seterrcall show_config
+    show_runtime test
     typename isfortran iterable frompyfunc einsum_path byte_bounds find_best_blas_type get_blas_funcs get_lapack_funcs
     ascontiguousarray asfortranarray errstate bandwidth put place putmask copyto put_along_axis fill_diagonal
     fromfunction isscalar broadcast_shapes asarray_chkfinite ndim shape size iscomplexobj isrealobj
 """.split())  # noqa: SIM905
-"""Files, settings, texts, dtypes, memory, shapes, and what writes into an array: no function of numbers that has a value."""
+"""Files, settings, texts, dtypes, memory, shapes, and what writes into an array."""
 
-CALLS: dict[str, str] = {
-    "np.apply_along_axis": "np.apply_along_axis(np.sum, 1, M)", "np.apply_over_axes": "np.apply_over_axes(np.sum, M, [0])",
-    "np.astype": "np.astype(V, np.float64)", "np.digitize": "np.digitize(V, np.array([0.2, 0.5]))",
-    "np.dsplit": "np.dsplit(M.reshape(1, 3, 4), 2)", "np.einsum": "np.einsum('ij,j->i', M, V)",
-    "np.interp": "np.interp(x, np.array([0.0, 0.5, 1.0]), u)", "np.mask_indices": "np.mask_indices(3, np.triu)",
-    "np.polyfit": "np.polyfit(W, V, 1)", "np.ravel_multi_index": "np.ravel_multi_index((I, I), (3, 3))",
-    "np.unravel_index": "np.unravel_index(I, (3, 3))", "np.select": "np.select([V > 0.5, V > 0.2], [V, W])",
-    "np.piecewise": "np.piecewise(V, [V > 0.5], [np.sin, np.cos])", "np.compress": "np.compress(B, V)",
-    "np.take_along_axis": "np.take_along_axis(M, np.argsort(M, 1), 1)", "np.vectorize": "np.vectorize(lambda t: t * t)(V)",
-    "np.empty_like": "np.empty_like(V) * 0", "np.roll": "np.roll(V, 1)", "np.arange": "np.arange(x, 3, 1)",
-    "np.bartlett": "np.bartlett(4)", "np.blackman": "np.blackman(4)", "np.hamming": "np.hamming(4)",
-    "np.hanning": "np.hanning(4)", "np.kaiser": "np.kaiser(4, x)", "np.tri": "np.tri(3)", "np.indices": "np.indices((2, 3))",
-    "np.diag_indices": "np.diag_indices(3)", "np.tril_indices": "np.tril_indices(3)",
-    "np.triu_indices": "np.triu_indices(3)", "np.extract": "np.extract(B, V)", "np.choose": "np.choose(I, [u, u * u, -u])",
-    "np.clip": "np.clip(V, 0.2, 0.7)", "np.empty": "np.empty(3) * 0", "np.bincount": "np.bincount(I, u, 3)",
-    "np.histogram": "np.histogram(V, 3, (0, 1))", "np.unique": "np.unique(I)", "np.concatenate": "np.concatenate([V, W])",
-    "np.concat": "np.concat([V, W])", "np.stack": "np.stack([V, W])", "np.block": "np.block([[V, W]])",
-    "np.convolve": "np.convolve(V, u)", "np.correlate": "np.correlate(V, u)", "np.cov": "np.cov(M)",
-    "np.linalg.cholesky": "np.linalg.cholesky(S)", "np.linalg.inv": "np.linalg.inv(S)",
-    "np.linalg.multi_dot": "np.linalg.multi_dot([u, S, M])", "np.linalg.solve": "np.linalg.solve(G, u)",
-    "np.linalg.tensorinv": "np.linalg.tensorinv(G, 1)", "np.linalg.tensorsolve": "np.linalg.tensorsolve(G, u)",
-    "np.linalg.matrix_power": "np.linalg.matrix_power(G, 3)", "np.linalg.lstsq": "np.linalg.lstsq(M.T, V)",
-    "np.linalg.det": "np.linalg.det(G)", "np.linalg.matrix_rank": "np.linalg.matrix_rank(S)",
-    **{f"scipy.special.{name}": f"scipy.special.{name}(3)(V)" for name in (
-        "legendre chebyt chebyu chebyc chebys laguerre hermite hermitenorm sh_legendre sh_chebyt sh_chebyu").split()},
-    **{f"scipy.special.{name}": f"scipy.special.{name}(3, 0.5)(V)" for name in ("gegenbauer", "genlaguerre")},
-    "scipy.special.jacobi": "scipy.special.jacobi(3, 0.5, 0.7)(V)",
-    "scipy.special.sh_jacobi": "scipy.special.sh_jacobi(3, 1.5, 0.7)(V)",
-    **{f"scipy.special.eval_{name}": f"scipy.special.eval_{name}(3, V)" for name in (
-        "legendre chebyt chebyu chebyc chebys laguerre hermite hermitenorm sh_legendre sh_chebyt sh_chebyu").split()},
-    **{f"scipy.special.eval_{name}": f"scipy.special.eval_{name}(3, z, V)" for name in ("gegenbauer", "genlaguerre")},
-    "scipy.special.eval_jacobi": "scipy.special.eval_jacobi(3, z, x, V)",
-    "scipy.special.eval_sh_jacobi": "scipy.special.eval_sh_jacobi(3, y, z, V)",
-    "scipy.special.assoc_laguerre": "scipy.special.assoc_laguerre(V, 2, 0.5)",
-    **{f"scipy.special.spherical_{k}n": f"scipy.special.spherical_{k}n(2, V)" for k in "jyik"},
-    "scipy.special.hyp2f1": "scipy.special.hyp2f1(0.5, 1.2, y, x)", "scipy.special.tklmbda": "scipy.special.tklmbda(x, 0.7)",
-    "scipy.special.ncfdtrinc": "scipy.special.ncfdtrinc(2, 3, 0.4, y)", "scipy.special.diric": "scipy.special.diric(V, 3)", "scipy.special.kn": "scipy.special.kn(2, V)",
-    "scipy.special.yn": "scipy.special.yn(2, V)", "scipy.special.expn": "scipy.special.expn(2, V)",
-    "scipy.special.roots_gegenbauer": "scipy.special.roots_gegenbauer(3, 0.5)",
-    "scipy.special.roots_genlaguerre": "scipy.special.roots_genlaguerre(3, 0.5)",
-    "scipy.special.roots_jacobi": "scipy.special.roots_jacobi(3, 0.5, 0.7)",
-    "scipy.special.roots_sh_jacobi": "scipy.special.roots_sh_jacobi(3, 1.5, 0.7)",
-    **{f"scipy.special.{kind}_{which}": f"scipy.special.{kind}_{which}(1, 2, 1.5, {at})"
-       for kind in ("pro", "obl") for which, at in (("ang1", "x"), ("rad1", "y"), ("rad2", "y"))},
-    **{f"scipy.special.{kind}_{which}_cv": f"scipy.special.{kind}_{which}_cv(1, 2, 1.5, {value}, {at})"
-       for kind, value in (("pro", "scipy.special.pro_cv(1, 2, 1.5)"), ("obl", "scipy.special.obl_cv(1, 2, 1.5)")) for which, at in (("ang1", "x"), ("rad1", "y"), ("rad2", "y"))},
-    **{f"scipy.linalg.{name}": f"scipy.linalg.{name}(S)" for name in (
-        "cholesky expm lu_factor ldl inv eigh eigvalsh logm sqrtm matrix_balance").split()},
-    **{f"scipy.linalg.{name}": f"scipy.linalg.{name}(G)" for name in "det polar signm cosm sinm tanm coshm sinhm tanhm".split()},
-    "scipy.linalg.cho_factor": "np.triu(scipy.linalg.cho_factor(S)[0])",
-    "scipy.linalg.solve": "scipy.linalg.solve(G, u)", "scipy.linalg.cho_solve": "scipy.linalg.cho_solve((S, True), u)",
-    "scipy.linalg.lu_solve": "scipy.linalg.lu_solve(scipy.linalg.lu_factor(G), u)",
-    "scipy.linalg.cholesky_banded": "scipy.linalg.cholesky_banded(np.stack([V * 0.1, W]))",
-    "scipy.linalg.cho_solve_banded": "scipy.linalg.cho_solve_banded((np.stack([V * 0.1, W]), False), V)",
-    "scipy.linalg.solve_banded": "scipy.linalg.solve_banded((1, 1), np.stack([V * 0.1, W, V * 0.2]), V)",
-    "scipy.linalg.solveh_banded": "scipy.linalg.solveh_banded(np.stack([V * 0.1, W]), V)",
-    "scipy.linalg.solve_toeplitz": "scipy.linalg.solve_toeplitz(W, V)",
-    "scipy.linalg.matmul_toeplitz": "scipy.linalg.matmul_toeplitz(W, V)",
-    "scipy.linalg.solve_triangular": "scipy.linalg.solve_triangular(G, u)",
-    "scipy.linalg.solve_circulant": "scipy.linalg.solve_circulant(W, V)",
-    "scipy.linalg.solve_sylvester": "scipy.linalg.solve_sylvester(S, S, G)",
-    "scipy.linalg.solve_continuous_lyapunov": "scipy.linalg.solve_continuous_lyapunov(S, G)",
-    "scipy.linalg.solve_discrete_lyapunov": "scipy.linalg.solve_discrete_lyapunov(G, S)",
-    "scipy.linalg.solve_continuous_are": "scipy.linalg.solve_continuous_are(G, S, S, S)",
-    "scipy.linalg.solve_discrete_are": "scipy.linalg.solve_discrete_are(G, S, S, S)",
-    "scipy.linalg.expm_frechet": "scipy.linalg.expm_frechet(S, G)", "scipy.linalg.hadamard": "scipy.linalg.hadamard(4)",
-    "scipy.linalg.funm": "scipy.linalg.funm(S, np.exp)", "scipy.linalg.qr_multiply": "scipy.linalg.qr_multiply(G, u)",
-    "scipy.linalg.lstsq": "scipy.linalg.lstsq(M.T, V)", "scipy.linalg.clarkson_woodruff_transform":
-    "scipy.linalg.clarkson_woodruff_transform(S, 2, rng=1)", "scipy.linalg.diagsvd": "scipy.linalg.diagsvd(u, 3, 4)",
-    "scipy.linalg.orthogonal_procrustes": "scipy.linalg.orthogonal_procrustes(S, G)",
-    "scipy.linalg.subspace_angles": "scipy.linalg.subspace_angles(M.T, np.eye(4)[:, :2])",
-    "scipy.linalg.eigh_tridiagonal": "scipy.linalg.eigh_tridiagonal(W, u)",
-    "scipy.linalg.eigvalsh_tridiagonal": "scipy.linalg.eigvalsh_tridiagonal(W, u)",
-    "scipy.linalg.eig_banded": "scipy.linalg.eig_banded(np.stack([V, W]))",
-    "scipy.linalg.eigvals_banded": "scipy.linalg.eigvals_banded(np.stack([V, W]))",
-    "scipy.linalg.qr_insert": "scipy.linalg.qr_insert(*scipy.linalg.qr(G), u, 1)",
-    "scipy.linalg.qr_delete": "scipy.linalg.qr_delete(*scipy.linalg.qr(G), 1)",
-    "scipy.linalg.qr_update": "scipy.linalg.qr_update(*scipy.linalg.qr(G), u, u)",
-    "scipy.linalg.cossin": "scipy.linalg.cossin(scipy.linalg.expm(G - G.T), 1, 1)",
-    "scipy.linalg.null_space": "scipy.linalg.null_space(M)", "scipy.linalg.qz": "scipy.linalg.qz(S, G)",
-    "scipy.linalg.ordqz": "scipy.linalg.ordqz(S, S)", "scipy.linalg.convolution_matrix": "scipy.linalg.convolution_matrix(V, 3)",
-    "scipy.linalg.khatri_rao": "scipy.linalg.khatri_rao(S, G)", "scipy.linalg.cdf2rdf": "scipy.linalg.cdf2rdf(u, S)",
-    "scipy.linalg.rsf2csf": "scipy.linalg.rsf2csf(S, G)", "scipy.linalg.fractional_matrix_power":
-    "scipy.linalg.fractional_matrix_power(S, 0.5)",
-}
+CALLS: dict[str, str] = dict(
+    line.split(" : ", 1) for line in Path(__file__).with_suffix(".txt").read_text(encoding="utf-8").splitlines()[1:])
 """Calls of what the search finds none for, or none that says much."""
 
 
 # -- what there is
+
+
+def _rank(own: str, name: str) -> tuple[bool, str]:
+    return name != own, name
 
 
 def public() -> Iterator[tuple[str, str, list[str]]]:
@@ -173,7 +96,7 @@ def public() -> Iterator[tuple[str, str, list[str]]]:
                 found.setdefault(id(getattr(value, "original", value)), []).append(name)
         for _, names in sorted(found.items(), key=lambda one: min(one[1])):
             own = getattr(getattr(module, names[0]), "__name__", "")
-            names.sort(key=lambda name, own=own: (name != own, name))
+            names.sort(key=functools.partial(_rank, own))
             yield room, names[0], names[1:]
 
 
@@ -204,7 +127,8 @@ HAVE = (FULL, SOME, UNDERIVED)
 def function(call: str) -> tuple[Callable[..., Any], list[str]]:
     """Make a function of a call, and the names of the arrays that it is of."""
     names = sorted({name for name in re.findall(r"\b[A-Za-z]\b", call) if name in ARRAYS}, key=call.index)
-    return eval(f"lambda {', '.join(names)}: {call}", KNOWN), names  # noqa: S307 - this project's own
+    made: Callable[..., Any] = eval(f"lambda {', '.join(names)}: {call}", KNOWN)  # noqa: S307 - this project's own
+    return made, names
 
 
 def given(names: list[str]) -> list[Any]:
@@ -272,7 +196,7 @@ def searched(room: str, name: str) -> str:
     best: dict[int, str] = {}
     nin = getattr(getattr(ROOMS[room], name), "nin", None)
     for pools in POOLS if nin is None else POOLS[nin - 1 : nin]:
-        for chosen in product(*pools):
+        for chosen in product(*pools):  # no array twice: the slope would be by both
             if len({one for one in chosen if one in ARRAYS}) < sum(one in ARRAYS for one in chosen):
                 continue
             call = f"{room}.{name}({', '.join(chosen)})"
@@ -298,14 +222,16 @@ def searched(room: str, name: str) -> str:
 
 def said(error: Exception) -> str:
     """Return the first line of a refusal, for a table's cell: what depends on this module's calls is cut off."""
-    line = re.sub(r"^[\w.]+\(\.\.\.\): |, which is not known while .*|, and the gradient by .*", "", str(error).splitlines()[0])
+    cut = r"^[\w.]+\(\.\.\.\): |, which is not known while .*|, and the gradient by .*"
+    line = re.sub(cut, "", str(error).splitlines()[0])
     return line.strip().replace("|", "\\|")
 
 
 def agree(found: Any, expected: Any) -> bool:
     one, other = leaves(found), leaves(expected)
     return len(one) == len(other) and all(
-        a.shape == b.shape and np.allclose(a, b, rtol=1e-9, atol=1e-12, equal_nan=True) for a, b in zip(one, other, strict=True))
+        a.shape == b.shape and np.allclose(a, b, rtol=1e-9, atol=1e-12, equal_nan=True)
+        for a, b in zip(one, other, strict=True))
 
 
 def tried(room: str, name: str, call: str) -> Row:
@@ -322,7 +248,8 @@ def tried(room: str, name: str, call: str) -> Row:
             return Row(room, name, call, REFUSED, "WRONG", has=bool(have))
     except SymgradError as error:
         return _constant(room, name, call, args, expected, said(error), has=bool(have))
-    missing, why = [], ""
+    missing: list[str] = []
+    why = ""
     for k, want in have.items():
         def pushed(along: Any, *every: Any, k: int = k) -> Any:
             def own(a: Any) -> list[Any]:
@@ -380,13 +307,14 @@ def head(found: list[Row]) -> str:
         lines.append(
             f"| `{room}` | {len(own)} | {traced} | {len(have)} | {len(good)} ({part} of them by some arguments) | "
             f"{100 * len(good) / len(have):.1f} % | {complex_} |\n")
-    cells = [cell.strip() for line in SCIPYS.read_text(encoding="utf-8").splitlines()
-             if len(line.split("|")) == 9 and not line.startswith(("|---", "| distribution")) for cell in line.split("|")[2:8]]
+    table = [line.split("|") for line in SCIPYS.read_text(encoding="utf-8").splitlines() if line.count("|") == 8]
+    cells = [cell.strip() for line in table[2:] for cell in line[2:8]]
     count = {kind: cells.count(kind) for kind in ("all", "d/dx", "value", "")}
     smooth = count["all"] + count["d/dx"] + count[""]  # whose value alone is there has parameters that are integers
+    known = count["all"] + count["d/dx"]
     lines.append(
-        f"| methods of `scipy.stats` | {len(cells)} | {len(cells) - count['']} | {smooth} | {count['all'] + count['d/dx']} "
-        f"({count['d/dx']} of them by some arguments) | {100 * (count['all'] + count['d/dx']) / smooth:.1f} % | 0 |\n")
+        f"| methods of `scipy.stats` | {len(cells)} | {len(cells) - count['']} | {smooth} | {known} "
+        f"({count['d/dx']} of them by some arguments) | {100 * known / smooth:.1f} % | 0 |\n")
     return (
         "| package | functions | answered when traced | have a derivative | with it here | part | complex |\n"
         "|---|---|---|---|---|---|---|\n" + "".join(lines))
@@ -394,26 +322,27 @@ def head(found: list[Row]) -> str:
 
 INTRODUCTION = f"""# NumPy's and SciPy's functions
 
-What becomes of each public function in a traced function, and why. The page is made by trying every one:
-`python -m tests.surface --write` (with NumPy {np.__version__} and SciPy {scipy.__version__}), and a test tries all rows again. Whether
-a function has a derivative is asked of NumPy's own numbers, by differences along a line; complex results stand apart, and so does the Fourier
-transform.
+What becomes of each public function in a traced function, and why. The page is made by trying every one
+(`python -m tests.surface --write`, with NumPy {np.__version__} and SciPy {scipy.__version__}); a test tries each again.
+Whether a function has a derivative is asked of NumPy's own numbers, by differences along a line; complex results stand
+apart, and so does the Fourier transform.
 
 """
 LEGEND = f"""
 The words in the tables:
 
-- **{FULL}**: on traced arrays it gives NumPy's values and the derivatives by all of its arguments that have one;
+- **{FULL}**: on traced arrays it gives NumPy's values, and the derivatives by all of its arguments that have one;
 - **{SOME}**: not by all: the last column says by which it is refused;
 - **{VALUE}**: its value; it has no derivative (integers, truth values, steps), or none at these arguments;
 - **{UNDERIVED}**: its value; the derivative is refused;
-- **{CONSTANT}**: of plain arrays in a traced function alone, where it is NumPy's own; of traced ones it is refused, with the reason;
+- **{CONSTANT}**: of plain arrays in a traced function alone; of traced ones it is refused, with the reason;
 - **{REFUSED}**, and **{COMPLEX}** where the result is complex.
 
-In the calls `V`, `Q`, `W` are vectors of 4 elements, the last one of numbers beyond 1, `u` one of 3, `M` a matrix of 3 x 4, `S` a
-positive definite one and `G` any one of 3 x 3, `x`, `y`, `z` numbers, `I` integers and `B` truth values. The methods of
-`scipy.stats` are those of the table in [scipy.md](scipy.md#distributions). Not counted is what is no function of numbers: files, settings, texts,
-dtypes, memory, shapes, and what writes into an array ([inplace.md](inplace.md)):
+In the calls `V`, `Q`, `W` are vectors of 4 elements, the last one of numbers beyond 1, `u` one of 3, `M` a matrix of
+3 x 4, `S` a positive definite one and `G` any one of 3 x 3, `x`, `y`, `z` numbers, `I` integers and `B` truth values.
+The methods of `scipy.stats` are those of the table in [scipy.md](scipy.md#distributions). Not counted is what is no
+function of numbers: files, settings, texts, dtypes, memory, shapes, and what writes into an array
+([inplace.md](inplace.md)):
 
 """
 
@@ -424,12 +353,14 @@ def page(found: list[Row]) -> str:
     tables = [
         f"## {room}\n\n| function | tried by | on traced arrays | why not more |\n|---|---|---|---|\n"
         + "".join([row.line() for row in found if row.room == room]) for room in ROOMS]
-    return INTRODUCTION + head(found) + LEGEND + textwrap.fill(", ".join([f"`{name}`" for name in others]), 140) + ".\n\n" + "\n".join(tables)
+    names = textwrap.fill(", ".join([f"`{name}`" for name in others]), 120)
+    return f"{INTRODUCTION}{head(found)}{LEGEND}{names}.\n\n" + "\n".join(tables)
 
 
 def written(text: str) -> list[tuple[str, str, str, str]]:
     """Read the rows of the page: room, name, call, and the line."""
-    found, room = [], ""
+    found: list[tuple[str, str, str, str]] = []
+    room = ""
     for line in text.splitlines(keepends=True):
         if line.startswith("## "):
             room = line[3:].strip()

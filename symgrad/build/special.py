@@ -8,7 +8,7 @@ from typing import Any
 from symgrad.build.blas import pointed
 from symgrad.errors import ToolchainError
 
-_KEYS = ("", "__pyx_fuse_0", "__pyx_fuse_1", "__pyx_fuse_0_1")
+_KEYS = ("", "__pyx_fuse_0", "__pyx_fuse_1", "__pyx_fuse_2", "__pyx_fuse_0_1")
 """What stands before a name where a function has several types."""
 
 

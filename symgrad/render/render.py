@@ -143,19 +143,24 @@ def scipy_calls(helpers: set[tuple[str, str, str]], target: Target) -> str:
             instead="jit, or sg.extern with C of it",
         )
     found = sorted({op.library for op in ops.values()})
-    pointers = [PointerView(one, "{1} (*{0})({2}".format(*re.split(r":| \(", one, maxsplit=2))) for one in found]
+    pointers = [PointerView(one, "{1} (*{0})({2}".format(*re.split(
+        r":| \(", one.replace("Py_ssize_t", "int64_t"), maxsplit=2))) for one in found]
     calls = []
     for (name, end), op in ops.items():
         of, _, kind = op.library.partition(":")
         letters = [f"x{k}" for k in range(op.arity)]
         results = kind.count("*")
         own = "float" if end else "double"
-        given = [f"(double){x}" if end else x for x in letters]
+        types = kind.partition("(")[2].split(", ")
+        whole = [x for x, one in zip(letters, types, strict=False) if one == "Py_ssize_t"]
+        given = [f"(int64_t){x}" if x in whole else f"(double){x}" if end else x for x in letters]
         given += [f"results + {k}" for k in range(results)] or ["0"]
         calls.append(ScipyCallView(
             f"{name}{end}", own, ", ".join([f"{own} {x}" for x in letters]), of, ", ".join(given), results,
-            name.rpartition("_")[2] if results else ""))
-    return str(environment().get_template("scipy.c.jinja").module.sg_scipy(pointers, calls)).strip() if ops else ""
+            name.rpartition("_")[2] if results else "",
+            " || ".join([f"{x} != {x}" for x in whole])))
+    macro: Any = environment().get_template("scipy.c.jinja").module
+    return str(macro.sg_scipy(pointers, calls)).strip() if ops else ""
 
 
 @cache

@@ -223,7 +223,7 @@ class PointerView(View):
 
 @dataclass(frozen=True)
 class ScipyCallView(View):
-    """A C function that calls one of SciPy's, and gives its result, or one of its `results`."""
+    """A C function of one of SciPy's, which gives its result, or one of its `results`; NaN where `unless` holds."""
 
     name: str
     ctype: str
@@ -232,6 +232,7 @@ class ScipyCallView(View):
     given: str
     results: int
     result: str
+    unless: str
 
 
 @dataclass(frozen=True)

@@ -14,14 +14,17 @@ import scipy.special
 import symgrad as sg
 from symgrad.errors import NoGradient, ToolchainError, UnsupportedError
 from symgrad.ops import LIBRARY, load
+from symgrad.ops.scipy.compiled import INTEGERS
 from tests import surface
 
 load()
 PLAIN = sg.Options(compiler="none")
 SPECIAL = np.array([0.0, -0.0, 1.0, -1.0, 0.5, 2.5, 7.25, 30.0, np.inf, -np.inf, np.nan])
-UNTAME = ("mathieu", "pro_", "obl_", "nbdtri", "bdtri", "ncfdtri", "nctdtri", "chndtri", "btdtri", "pdtrik", "fdtridfd", "gdtrib", "stdtridf",
-          "chdtriv")
-"""What searches for its result, or is a series with no end: SciPy does not say what it does far outside of its domain."""
+UNTAME = (
+    "hyp1f1", "mathieu", "pro_", "obl_", "nbdtri", "bdtri", "ncfdtri", "nctdtri", "chndtri", "btdtri", "pdtrik",
+    "fdtridfd", "gdtrib", "stdtridf", "chdtriv",
+)
+"""What searches for its result, or is a series with no end: far outside of its domain SciPy itself may not return."""
 
 
 def call_of(name: str) -> str:
@@ -38,7 +41,9 @@ def table() -> dict[str, tuple[Any, list[Any]]]:
         words = re.fullmatch(r"scipy\.special\.\w+\((.*)\)", call_of(name))
         assert words is not None, name
         values = eval(f"[{words[1]}]", {**surface.KNOWN, **surface.ARRAYS})  # noqa: S307 - this project's own
-        found[name] = (getattr(scipy.special, name), [np.asarray(v, float) for v in values])
+        whole = INTEGERS.get(name, ())
+        found[name] = (getattr(scipy.special, name), [
+            np.asarray(v, int if k in whole else float) for k, v in enumerate(values)])
     return found
 
 
@@ -55,19 +60,22 @@ def flat(values: Any) -> list[Any]:
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_values_in_c_are_scipys(dtype: Any) -> None:
     names = [*table()]
-    given = [[x.astype(dtype) for x in table()[name][1]] for name in names]
-    found, expected = sg.jit(every(names))(given), every(names)(given)
-    for name, got, want in zip(names, found, expected, strict=True):
-        for x, y in zip(flat([got]), flat([want]), strict=True):
-            assert x.dtype == y.dtype == dtype, name
-            np.testing.assert_allclose(x, y, rtol=1e-13 if dtype is np.float64 else 2e-5, err_msg=name)
+    given = [[x.astype(dtype) if x.dtype.kind == "f" else x for x in table()[name][1]] for name in names]
+    wide = [[x.astype(np.float64) if x.dtype.kind == "f" else x for x in args] for args in given]  # as SciPy's C has it
+    found, expected = sg.jit(every(names))(given), every(names)(wide)
+    for name, got, wanted in zip(names, found, expected, strict=True):
+        for x, y in zip(flat([got]), flat([wanted]), strict=True):
+            assert x.dtype == dtype, name
+            with np.errstate(over="ignore"):
+                want = y.astype(dtype)
+            np.testing.assert_allclose(x, want, rtol=1e-13 if dtype is np.float64 else 1e-6, err_msg=name)
 
 
 def test_special_numbers_are_scipys() -> None:
     names = [name for name in table() if not name.startswith(UNTAME)]
     given = []
     for name in names:
-        *before, last = table()[name][1]
+        before = table()[name][1][:-1]
         given.append([*[np.full(SPECIAL.shape, np.ravel(x)[0]) for x in before], SPECIAL])
     with np.errstate(all="ignore"):
         found, expected = sg.jit(every(names))(given), every(names)(given)
@@ -77,10 +85,10 @@ def test_special_numbers_are_scipys() -> None:
 
 
 def test_derivatives_in_c_are_those_of_the_interpreter() -> None:
-    """First derivatives by the arguments that have one; strided arguments, and batches."""
+    """First derivatives by the arguments that have one, of strided arguments."""
     names, places = [], []
     for name in table():
-        by = [k for k in range(len(table()[name][1])) if slopes(name, k)]
+        by = [k for k in range(len(table()[name][1])) if table()[name][1][k].dtype.kind == "f" and slopes(name, k)]
         names += [name] * bool(by)
         places += [by] * bool(by)
 
@@ -93,16 +101,15 @@ def test_derivatives_in_c_are_those_of_the_interpreter() -> None:
                     whole[k] = value
                 return sum(np.sum(y) for y in traced(table()[name][0](*whole)))
 
-            found.append(sg.grad(loss)([args[k] for k in by]))
+            found.append(sg.grad(loss)([args[k] for k in by]))  # one program of all
         return found
 
     given = [table()[name][1] for name in names]
     wide = [[np.stack([x, x], -1)[..., 0] for x in args] for args in given]
     plain = sg.jit(gradients, options=PLAIN)(given)
-    for found in (sg.jit(gradients)(given), sg.jit(gradients)(wide)):
-        for name, one, other in zip(names, found, plain, strict=True):
-            for x, y in zip(one, other, strict=True):
-                np.testing.assert_allclose(x, y, rtol=1e-11, atol=1e-13, err_msg=name)
+    for name, one, other in zip(names, sg.jit(gradients)(wide), plain, strict=True):
+        for x, y in zip(one, other, strict=True):
+            np.testing.assert_allclose(x, y, rtol=1e-11, atol=1e-13, err_msg=name)
 
 
 def traced(value: Any) -> Any:
@@ -115,8 +122,9 @@ def slopes(name: str, k: int, order: int = 1) -> Any:
     function, args = table()[name]
 
     def line(t: Any) -> Any:
-        return sum((j + 1.5) * np.sum(np.cos(np.arange(1.0, y.size + 1)).reshape(y.shape) * y) for j, y in enumerate(
-            traced(function(*[x + t if j == k else x for j, x in enumerate(args)]))))
+        found = traced(function(*[x + t if j == k else x for j, x in enumerate(args)]))
+        weights = np.cos(np.arange(1.0, found[0].size + 1)).reshape(found[0].shape)
+        return sum((j + 1.5) * np.sum(weights * y) for j, y in enumerate(found))
 
     of: Any = line
     for _ in range(order):
@@ -128,7 +136,10 @@ def slopes(name: str, k: int, order: int = 1) -> Any:
         return None
 
 
-FURTHER = {"pbwa": 1e-3, "besselpoly": 1e-4, "obl_ang1": 1e-3, "obl_rad1": 1e-3, "pro_ang1": 1e-3, "pro_rad1": 1e-3}
+FURTHER = {
+    "ncfdtrinc": 1e-4, "pbwa": 1e-3, "besselpoly": 1e-4, "obl_ang1": 1e-3, "obl_rad1": 1e-3, "pro_ang1": 1e-3,
+    "pro_rad1": 1e-3,
+}
 """Where SciPy's own numbers have fewer digits."""
 
 
@@ -137,7 +148,7 @@ def test_derivatives_to_second_order(name: str) -> None:
     tried = 0
     for k in range(len(table()[name][1])):
         first = slopes(name, k)
-        if first is None:
+        if first is None or table()[name][1][k].dtype.kind != "f":
             continue
         _, line = first
         with np.errstate(all="ignore"):
@@ -159,19 +170,20 @@ def test_derivatives_to_second_order(name: str) -> None:
 
 
 def test_open_extents_batches_and_pickles() -> None:
-    f = sg.jit(lambda v, x: scipy.special.jv(v, x) + scipy.special.airy(x)[2], specs=(sg.spec("f64[n]"), sg.spec("f64[n]")))
+    specs = sg.spec("f64[n]"), sg.spec("f64[n]")
+    f = sg.jit(lambda v, x: scipy.special.jv(v, x) + scipy.special.airy(x)[2], specs=specs)
     for n in (1, 3, 8):
         v, x = np.arange(n) / 2, np.linspace(0.5, 4, n)
         np.testing.assert_allclose(f(v, x), scipy.special.jv(v, x) + scipy.special.airy(x)[2], rtol=1e-13)
     many = sg.vmap(lambda x: scipy.special.ellipk(x[0]) * x)(np.array([[0.1, 2.0], [0.5, 3.0]]))
     np.testing.assert_allclose(many, scipy.special.ellipk([[0.1], [0.5]]) * [[0.1, 2.0], [0.5, 3.0]])
-    again = pickle.loads(pickle.dumps(f))  # noqa: S301 - its own
+    again = pickle.loads(pickle.dumps(f))
     np.testing.assert_allclose(again(np.ones(2), np.ones(2)), f(np.ones(2), np.ones(2)))
 
 
 def test_a_package_has_no_scipy(tmp_path: Any) -> None:
     with pytest.raises(UnsupportedError, match=r"scipy\.special\.jv in a package of C(?s:.*)instead: "):
-        sg.emit(sg.jit(lambda x: scipy.special.jv(0.5, x)), tmp_path / "out", (sg.spec("f64[n]"),))
+        sg.emit(lambda x: np.sum(scipy.special.jv(0.5, x)), ("f64[n]",), tmp_path / "out")
 
 
 def test_another_type_in_scipy_is_refused() -> None:

@@ -1003,7 +1003,8 @@ class Saved(NamedTuple):
 
         load()
         specs = zip(self.signature.names, self.signature.specs, strict=True)
-        return replace(loads(self.text, OPS | LIBRARY), fortran=frozenset([name for name, spec in specs if spec.fortran]))
+        fortran = frozenset([name for name, spec in specs if spec.fortran])
+        return replace(loads(self.text, OPS | LIBRARY), fortran=fortran)
 
 
 class Absent:

@@ -72,7 +72,7 @@ AnyOp = TypeVar("AnyOp", bound=Op)
 OPS: dict[str, Op] = {}
 """Every op by its name."""
 
-LIBRARY: dict[str, Op] = {}
+LIBRARY: dict[str, Elementwise] = {}
 """Ops by their names of which the value is that of another library's compiled code, which C calls by its address.
 
 Nothing is promised of them but their slopes; they are tested in a table of their own.

@@ -22,21 +22,31 @@ from symgrad.ops.elementwise.special import no_slope
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-def signature(arity: int, outputs: int) -> str:
+INTEGERS: dict[str, tuple[int, ...]] = {
+    **dict.fromkeys(("kn", "yn", "expn", "smirnov", "smirnovi", "pdtri"), (0,)), "bdtri": (1,), "nbdtri": (0, 1)}
+"""Which parameters are integers in C: SciPy's functions of floats warn of others, for which they ask Python."""
+
+
+def signature(name: str, arity: int, outputs: int) -> str:
     """Write the type of such a function as SciPy's modules say it."""
-    given = ["double"] * arity
-    return f"void ({', '.join(given + ['double *'] * outputs)})" if outputs else f"double ({', '.join([*given, 'int __pyx_skip_dispatch'])})"
+    given = ["Py_ssize_t" if k in INTEGERS.get(name, ()) else "double" for k in range(arity)]
+    rest = ["double *"] * outputs or ["int __pyx_skip_dispatch"]
+    return f"{'void' if outputs else 'double'} ({', '.join(given + rest)})"
 
 
 def _op(name: str, parameters: str, slopes: Callable[..., Any], arity: int, k: int, outputs: int) -> Elementwise:
     """Declare one result of a function."""
-    of = Late(name, arity)
+    function = Late(name, arity)
     own = f"scipy_{name}" + (f"_{k}" if outputs else "")
 
     def evaluate(*xs: Any) -> Any:
+        kind = np.result_type(*xs)
         with np.errstate(all="ignore"):
-            found = of(*xs)
-        return np.asarray(found[k] if outputs else found, np.result_type(*xs))
+            whole = [xs[i] for i in INTEGERS.get(name, ())]
+            types = [np.int64 if i in INTEGERS.get(name, ()) else np.float64 for i in range(arity)]
+            given = [np.asarray(x).astype(of) for x, of in zip(xs, types, strict=True)]  # as in C, also of float32
+            found = function(*given)
+            return np.asarray(np.where(sum(whole) == sum(whole), found[k] if outputs else found, np.nan), kind)
 
     def partials(*given: Any) -> Any:
         found = slopes(*given)
@@ -49,7 +59,7 @@ def _op(name: str, parameters: str, slopes: Callable[..., Any], arity: int, k: i
     shown = f"[{k}]" if outputs else ""
     op = Elementwise(
         own, evaluate=evaluate, numpy=evaluate, arity=arity, sample=positive(), edges=(), partials=partials,
-        c={"f": f"sg_{own}{{f}}({places})"}, library=f"{name}:{signature(arity, outputs)}", moderate=True,
+        c={"f": f"sg_{own}{{f}}({places})"}, library=f"{name}:{signature(name, arity, outputs)}", moderate=True,
         doc=f"scipy.special.{name}, computed by SciPy.", infer=lambda *xs: (
             shapes.broadcast(*[x.shape for x in xs]), xs[0].dtype),
         text=lambda _, names: f"scipy.special.{name}({', '.join(names)}){shown}",
@@ -93,57 +103,57 @@ def _bessel(name: str, slope: Callable[..., Any]) -> Callable[..., Any]:
     return _declare(name, "v x", slope)
 
 
-jv = _bessel("jv", lambda v, x, _y: (jv(v - 1, x) - jv(v + 1, x)) / 2)
-yv = _bessel("yv", lambda v, x, _y: (yv(v - 1, x) - yv(v + 1, x)) / 2)
-iv = _bessel("iv", lambda v, x, _y: (iv(v - 1, x) + iv(v + 1, x)) / 2)
-kv = _bessel("kv", lambda v, x, _y: -(kv(v - 1, x) + kv(v + 1, x)) / 2)
-jve = _bessel("jve", lambda v, x, _y: (jve(v - 1, x) - jve(v + 1, x)) / 2)
-yve = _bessel("yve", lambda v, x, _y: (yve(v - 1, x) - yve(v + 1, x)) / 2)
-ive = _bessel("ive", lambda v, x, y: (ive(v - 1, x) + ive(v + 1, x)) / 2 - np.sign(x) * y)
-kve = _bessel("kve", lambda v, x, y: y - (kve(v - 1, x) + kve(v + 1, x)) / 2)
-yn = _declare("yn", "n x", lambda n, x, _y: (yn(n - 1, x) - yn(n + 1, x)) / 2)
-kn = _declare("kn", "n x", lambda n, x, _y: -(kn(np.abs(n - 1), x) + kn(n + 1, x)) / 2)
-y0 = _declare("y0", "x", lambda x, _y: -y1(x))
+jv: Any = _bessel("jv", lambda v, x, _y: (jv(v - 1, x) - jv(v + 1, x)) / 2)
+yv: Any = _bessel("yv", lambda v, x, _y: (yv(v - 1, x) - yv(v + 1, x)) / 2)
+iv: Any = _bessel("iv", lambda v, x, _y: (iv(v - 1, x) + iv(v + 1, x)) / 2)
+kv: Any = _bessel("kv", lambda v, x, _y: -(kv(v - 1, x) + kv(v + 1, x)) / 2)
+jve: Any = _bessel("jve", lambda v, x, _y: (jve(v - 1, x) - jve(v + 1, x)) / 2)
+yve: Any = _bessel("yve", lambda v, x, _y: (yve(v - 1, x) - yve(v + 1, x)) / 2)
+ive: Any = _bessel("ive", lambda v, x, y: (ive(v - 1, x) + ive(v + 1, x)) / 2 - np.sign(x) * y)
+kve: Any = _bessel("kve", lambda v, x, y: y - (kve(v - 1, x) + kve(v + 1, x)) / 2)
+yn: Any = _declare("yn", "n x", lambda n, x, _y: (yn(n - 1, x) - yn(n + 1, x)) / 2)
+kn: Any = _declare("kn", "n x", lambda n, x, _y: -(kn(np.abs(n - 1), x) + kn(n + 1, x)) / 2)
+y0: Any = _declare("y0", "x", lambda x, _y: -y1(x))
 y1: Any = _declare("y1", "x", lambda x, y: y0(x) - y / x)
-k0 = _declare("k0", "x", lambda x, _y: -k1(x))
+k0: Any = _declare("k0", "x", lambda x, _y: -k1(x))
 k1: Any = _declare("k1", "x", lambda x, y: -k0(x) - y / x)
-k0e = _declare("k0e", "x", lambda x, y: y - k1e(x))
+k0e: Any = _declare("k0e", "x", lambda x, y: y - k1e(x))
 k1e: Any = _declare("k1e", "x", lambda x, y: y - k0e(x) - y / x)
-struve = _declare("struve", "v x", lambda v, x, y: struve(v - 1, x) - v * y / x)
-modstruve = _declare("modstruve", "v x", lambda v, x, y: modstruve(v - 1, x) - v * y / x)
-besselpoly = _declare(
+struve: Any = _declare("struve", "v x", lambda v, x, y: struve(v - 1, x) - v * y / x)
+modstruve: Any = _declare("modstruve", "v x", lambda v, x, y: modstruve(v - 1, x) - v * y / x)
+besselpoly: Any = _declare(
     "besselpoly", "a lmb nu",
     lambda a, m, nu, _y: (besselpoly(a, m + 1, nu - 1) - besselpoly(a, m + 1, nu + 1), None, None))
-wright_bessel = _declare("wright_bessel", "a b x", lambda a, b, x, _y: wright_bessel(a, a + b, x))
-log_wright_bessel = _declare(
+wright_bessel: Any = _declare("wright_bessel", "a b x", lambda a, b, x, _y: wright_bessel(a, a + b, x))
+log_wright_bessel: Any = _declare(
     "log_wright_bessel", "a b x", lambda a, b, x, y: np.exp(log_wright_bessel(a, a + b, x) - y))
 
 # -- integrals of Bessel functions
 
-itj0y0 = _declare("itj0y0", "x", lambda x, _y: special.j0(x), lambda x, _y: y0(x))
-iti0k0 = _declare("iti0k0", "x", lambda x, _y: special.i0(x), lambda x, _y: k0(x))
-it2j0y0 = _declare("it2j0y0", "x", lambda x, _y: _over(1 - special.j0(x), x), lambda x, _y: -y0(x) / x)
-it2i0k0 = _declare("it2i0k0", "x", lambda x, _y: _over(special.i0(x) - 1, x), lambda x, _y: -k0(x) / x)
-itstruve0 = _declare("itstruve0", "x", lambda x, _y: struve(np.zeros_like(x), x))
-it2struve0 = _declare("it2struve0", "x", lambda x, _y: -struve(np.zeros_like(x), x) / x)
-itmodstruve0 = _declare("itmodstruve0", "x", lambda x, _y: modstruve(np.zeros_like(x), x))
+itj0y0: Any = _declare("itj0y0", "x", lambda x, _y: special.j0(x), lambda x, _y: y0(x))
+iti0k0: Any = _declare("iti0k0", "x", lambda x, _y: special.i0(x), lambda x, _y: k0(x))
+it2j0y0: Any = _declare("it2j0y0", "x", lambda x, _y: _over(1 - special.j0(x), x), lambda x, _y: -y0(x) / x)
+it2i0k0: Any = _declare("it2i0k0", "x", lambda x, _y: _over(special.i0(x) - 1, x), lambda x, _y: -k0(x) / x)
+itstruve0: Any = _declare("itstruve0", "x", lambda x, _y: struve(np.zeros_like(x), x))
+it2struve0: Any = _declare("it2struve0", "x", lambda x, _y: -struve(np.zeros_like(x), x) / x)
+itmodstruve0: Any = _declare("itmodstruve0", "x", lambda x, _y: modstruve(np.zeros_like(x), x))
 
 # -- Airy functions, DLMF 9.2.1; Kelvin functions, 10.63; parabolic cylinder functions, 12.2
 
-airy = _declare("airy", "x", lambda x, _y: airy(x)[1], lambda x, _y: x * airy(x)[0],
+airy: Any = _declare("airy", "x", lambda x, _y: airy(x)[1], lambda x, _y: x * airy(x)[0],
                 lambda x, _y: airy(x)[3], lambda x, _y: x * airy(x)[2])
-airye = _declare(
+airye: Any = _declare(
     "airye", "x", lambda x, y: airye(x)[1] + np.sqrt(x) * y, lambda x, y: x * airye(x)[0] + np.sqrt(x) * y,
     lambda x, y: airye(x)[3] - np.sqrt(np.maximum(x, 0)) * y,
     lambda x, y: x * airye(x)[2] - np.sqrt(np.maximum(x, 0)) * y)
-itairy = _declare("itairy", "x", lambda x, _y: airy(x)[0], lambda x, _y: airy(x)[2],
+itairy: Any = _declare("itairy", "x", lambda x, _y: airy(x)[0], lambda x, _y: airy(x)[2],
                   lambda x, _y: airy(-x)[0], lambda x, _y: airy(-x)[2])
-ber = _declare("ber", "x", lambda x, _y: berp(x))
-bei = _declare("bei", "x", lambda x, _y: beip(x))
+ber: Any = _declare("ber", "x", lambda x, _y: berp(x))
+bei: Any = _declare("bei", "x", lambda x, _y: beip(x))
 berp: Any = _declare("berp", "x", lambda x, y: -bei(x) - _over(y, x))
 beip: Any = _declare("beip", "x", lambda x, y: ber(x) - _over(y, x, 0.5))
-ker = _declare("ker", "x", lambda x, _y: kerp(x))
-kei = _declare("kei", "x", lambda x, _y: keip(x))
+ker: Any = _declare("ker", "x", lambda x, _y: kerp(x))
+kei: Any = _declare("kei", "x", lambda x, _y: keip(x))
 kerp: Any = _declare("kerp", "x", lambda x, y: -kei(x) - y / x)
 keip: Any = _declare("keip", "x", lambda x, y: ker(x) - y / x)
 
@@ -160,9 +170,9 @@ def _pair(name: str, parameters: str, second: Callable[..., Any], unit: float = 
     return pair
 
 
-pbdv = _pair("pbdv", "v x", lambda v, x, y, _s: (0.25 * x * x - v - 0.5) * y)
-pbvv = _pair("pbvv", "v x", lambda v, x, y, _s: (0.25 * x * x - v - 0.5) * y)
-pbwa = _pair("pbwa", "a x", lambda a, x, y, _s: (a - 0.25 * x * x) * y)
+pbdv: Any = _pair("pbdv", "v x", lambda v, x, y, _s: (0.25 * x * x - v - 0.5) * y)
+pbvv: Any = _pair("pbvv", "v x", lambda v, x, y, _s: (0.25 * x * x - v - 0.5) * y)
+pbwa: Any = _pair("pbwa", "a x", lambda a, x, y, _s: (a - 0.25 * x * x) * y)
 
 # -- Mathieu functions, DLMF 28.2.1 and 28.20.1, of degrees the first; spheroidal wave functions, 30.2.1
 
@@ -201,11 +211,11 @@ for _name, _value, _sign in (("pro", pro_cv, 1), ("obl", obl_cv, -1)):
 
 # -- hypergeometric functions, DLMF 13.3.15, 13.3.22, 15.5.1; Legendre functions, 14.10.5
 
-hyp0f1 = _declare("hyp0f1", "v x", lambda v, x, _y: hyp0f1(v + 1, x) / v)
-hyp1f1 = _declare("hyp1f1", "a b x", lambda a, b, x, _y: a / b * hyp1f1(a + 1, b + 1, x))
-hyperu = _declare("hyperu", "a b x", lambda a, b, x, _y: -a * hyperu(a + 1, b + 1, x))
-hyp2f1 = _declare("hyp2f1", "a b c x", lambda a, b, c, x, _y: a * b / c * hyp2f1(a + 1, b + 1, c + 1, x))
-lpmv = _declare("lpmv", "m v x", lambda m, v, x, y: (v * x * y - (v + m) * lpmv(m, v - 1, x)) / (x * x - 1))
+hyp0f1: Any = _declare("hyp0f1", "v x", lambda v, x, _y: hyp0f1(v + 1, x) / v)
+hyp1f1: Any = _declare("hyp1f1", "a b x", lambda a, b, x, _y: a / b * hyp1f1(a + 1, b + 1, x))
+hyperu: Any = _declare("hyperu", "a b x", lambda a, b, x, _y: -a * hyperu(a + 1, b + 1, x))
+hyp2f1: Any = _declare("hyp2f1", "a b c x", lambda a, b, c, x, _y: a * b / c * hyp2f1(a + 1, b + 1, c + 1, x))
+lpmv: Any = _declare("lpmv", "m v x", lambda m, v, x, y: (v * x * y - (v + m) * lpmv(m, v - 1, x)) / (x * x - 1))
 
 # -- elliptic integrals, DLMF 19.4 and 19.25, by Carlson's functions where the others cancel, and Jacobi's functions
 
@@ -214,8 +224,8 @@ def _hypergeometric(a: float, b: float, c: float, x: Any) -> Any:
     return hyp2f1(*[np.full_like(x, v) for v in (a, b, c)], x)
 
 
-ellipk = _declare("ellipk", "m", lambda m, _y: PI / 8 * _hypergeometric(1.5, 1.5, 2, m))
-ellipe = _declare("ellipe", "m", lambda m, _y: -PI / 8 * _hypergeometric(0.5, 1.5, 2, m))
+ellipk: Any = _declare("ellipk", "m", lambda m, _y: PI / 8 * _hypergeometric(1.5, 1.5, 2, m))
+ellipe: Any = _declare("ellipe", "m", lambda m, _y: -PI / 8 * _hypergeometric(0.5, 1.5, 2, m))
 
 
 def _ellipkm1_slope(p: Any, y: Any) -> Any:
@@ -224,15 +234,15 @@ def _ellipkm1_slope(p: Any, y: Any) -> Any:
                     -PI / 8 * _hypergeometric(1.5, 1.5, 2, 1 - np.maximum(p, 0.5)))
 
 
-ellipkm1 = _declare("ellipkm1", "p", _ellipkm1_slope)
-elliprc = _declare("elliprc", "x y", lambda x, y, _c: (-elliprd(y, y, x) / 6, -elliprd(x, y, y) / 3))
-elliprd = _declare("elliprd", "x y z", lambda x, y, z, _d: _none(3))
-elliprf = _declare("elliprf", "x y z", lambda x, y, z, _f: (
+ellipkm1: Any = _declare("ellipkm1", "p", _ellipkm1_slope)
+elliprc: Any = _declare("elliprc", "x y", lambda x, y, _c: (-elliprd(y, y, x) / 6, -elliprd(x, y, y) / 3))
+elliprd: Any = _declare("elliprd", "x y z", lambda x, y, z, _d: _none(3))
+elliprf: Any = _declare("elliprf", "x y z", lambda x, y, z, _f: (
     -elliprd(y, z, x) / 6, -elliprd(z, x, y) / 6, -elliprd(x, y, z) / 6))
-elliprg = _declare("elliprg", "x y z", lambda x, y, z, _g: tuple([
+elliprg: Any = _declare("elliprg", "x y z", lambda x, y, z, _g: tuple([
     (elliprf(x, y, z) - own * elliprd(*others, own) / 3) / 4
     for own, others in ((x, (y, z)), (y, (z, x)), (z, (x, y)))]))
-elliprj = _declare("elliprj", "x y z p", lambda x, y, z, p, _j: _none(4))
+elliprj: Any = _declare("elliprj", "x y z p", lambda x, y, z, p, _j: _none(4))
 
 
 def _d(phi: Any, m: Any) -> Any:
@@ -249,9 +259,9 @@ def _f_by_m(phi: Any, m: Any, f: Any) -> Any:
     return (f - _d(phi, m) - np.sin(phi) * np.cos(phi) / delta) / (2 * (1 - m))
 
 
-ellipkinc = _declare("ellipkinc", "phi m", lambda phi, m, f: (
+ellipkinc: Any = _declare("ellipkinc", "phi m", lambda phi, m, f: (
     1 / np.sqrt(1 - m * np.square(np.sin(phi))), _f_by_m(phi, m, f)))
-ellipeinc = _declare("ellipeinc", "phi m", lambda phi, m, _e: (
+ellipeinc: Any = _declare("ellipeinc", "phi m", lambda phi, m, _e: (
     np.sqrt(1 - m * np.square(np.sin(phi))), -_d(phi, m) / 2))
 
 
@@ -276,28 +286,28 @@ def _cn_slopes(u: Any, m: Any, _c: Any) -> Any:
     return -s * d, -s * by_m
 
 
-ellipj = _declare("ellipj", "u m", _sn_slopes, _cn_slopes, _dn_slopes, lambda u, m, _y: _jacobi(u, m)[2:])
+ellipj: Any = _declare("ellipj", "u m", _sn_slopes, _cn_slopes, _dn_slopes, lambda u, m, _y: _jacobi(u, m)[2:])
 
 # -- error function's kin, integrals of sines, zeta and other functions of one argument
 
-erfi = _declare("erfi", "x", lambda x, _y: 2 / math.sqrt(PI) * np.exp(x * x))
-fresnel = _declare("fresnel", "x", lambda x, _y: np.sin(PI / 2 * x * x), lambda x, _y: np.cos(PI / 2 * x * x))
-sici = _declare("sici", "x", lambda x, _y: np.sinc(x / PI), lambda x, _y: np.cos(x) / x)
-shichi = _declare("shichi", "x", lambda x, _y: _over(np.sinh(x), x, 1.0), lambda x, _y: np.cosh(x) / x)
-spence = _declare("spence", "x", lambda x, _y: -_over(np.log1p(x - 1), x - 1, 1.0))
-wrightomega = _declare("wrightomega", "x", lambda _x, y: y / (1 + y))
-sindg = _declare("sindg", "x", lambda x, _y: PI / 180 * cosdg(x))
+erfi: Any = _declare("erfi", "x", lambda x, _y: 2 / math.sqrt(PI) * np.exp(x * x))
+fresnel: Any = _declare("fresnel", "x", lambda x, _y: np.sin(PI / 2 * x * x), lambda x, _y: np.cos(PI / 2 * x * x))
+sici: Any = _declare("sici", "x", lambda x, _y: np.sinc(x / PI), lambda x, _y: np.cos(x) / x)
+shichi: Any = _declare("shichi", "x", lambda x, _y: _over(np.sinh(x), x, 1.0), lambda x, _y: np.cosh(x) / x)
+spence: Any = _declare("spence", "x", lambda x, _y: -_over(np.log1p(x - 1), x - 1, 1.0))
+wrightomega: Any = _declare("wrightomega", "x", lambda _x, y: y / (1 + y))
+sindg: Any = _declare("sindg", "x", lambda x, _y: PI / 180 * cosdg(x))
 cosdg: Any = _declare("cosdg", "x", lambda x, _y: -PI / 180 * sindg(x))
-tandg = _declare("tandg", "x", lambda _x, y: PI / 180 * (1 + y * y))
-cotdg = _declare("cotdg", "x", lambda _x, y: -PI / 180 * (1 + y * y))
-expn = _declare("expn", "n x", lambda n, x, y: -np.where(
-    n == 0, np.exp(-x) / x * (1 + 1 / x), expn(np.maximum(n - 1, 0), x)))
-owens_t = _declare("owens_t", "h a", lambda h, a, _y: (
+tandg: Any = _declare("tandg", "x", lambda _x, y: PI / 180 * (1 + y * y))
+cotdg: Any = _declare("cotdg", "x", lambda _x, y: -PI / 180 * (1 + y * y))
+expn: Any = _declare("expn", "n x", lambda n, x, _y: np.where(
+    n == 0, -np.exp(-x) / x * (1 + 1 / x), -expn(np.maximum(n - 1, 0), x)))
+owens_t: Any = _declare("owens_t", "h a", lambda h, a, _y: (
     -np.exp(-0.5 * h * h) * special.erf(a * h / math.sqrt(2)) / math.sqrt(8 * PI),
     np.exp(-0.5 * h * h * (1 + a * a)) / (2 * PI * (1 + a * a))))
-tklmbda = _declare("tklmbda", "x lmbda", lambda _x, m, y: (
+tklmbda: Any = _declare("tklmbda", "x lmbda", lambda _x, m, y: (
     np.where((y > 0) & (y < 1), 1 / (y ** (m - 1) + (1 - y) ** (m - 1)), 0), None))
-ndtri_exp = _declare("ndtri_exp", "y", lambda y, x: np.exp(y + 0.5 * x * x) * math.sqrt(2 * PI))
+ndtri_exp: Any = _declare("ndtri_exp", "y", lambda y, x: np.exp(y + 0.5 * x * x) * math.sqrt(2 * PI))
 
 # -- quantiles: by probabilities the slope is one over the density
 
@@ -311,18 +321,18 @@ def _beta_density(a: Any, b: Any, x: Any) -> Any:
     return np.exp(special.xlogy(a - 1, x) + special.xlog1py(b - 1, -x) - log_beta)
 
 
-gammaincinv = _declare("gammaincinv", "a y", lambda a, _p, x: 1 / _gamma_density(a, x))
-gammainccinv = _declare("gammainccinv", "a y", lambda a, _p, x: -1 / _gamma_density(a, x))
-betaincinv = _declare("betaincinv", "a b y", lambda a, b, _p, x: 1 / _beta_density(a, b, x))
-betainccinv = _declare("betainccinv", "a b y", lambda a, b, _p, x: -1 / _beta_density(a, b, x))
-chdtri = _declare("chdtri", "v p", lambda v, _p, x: -2 / _gamma_density(v / 2, x / 2))
-stdtrit = _declare("stdtrit", "df p", lambda df, _p, t: np.sqrt(df) * np.exp(
+gammaincinv: Any = _declare("gammaincinv", "a y", lambda a, _p, x: 1 / _gamma_density(a, x))
+gammainccinv: Any = _declare("gammainccinv", "a y", lambda a, _p, x: -1 / _gamma_density(a, x))
+betaincinv: Any = _declare("betaincinv", "a b y", lambda a, b, _p, x: 1 / _beta_density(a, b, x))
+betainccinv: Any = _declare("betainccinv", "a b y", lambda a, b, _p, x: -1 / _beta_density(a, b, x))
+chdtri: Any = _declare("chdtri", "v p", lambda v, _p, x: -2 / _gamma_density(v / 2, x / 2))
+stdtrit: Any = _declare("stdtrit", "df p", lambda df, _p, t: np.sqrt(df) * np.exp(
     special.gammaln(df / 2) + math.log(PI) / 2 - special.gammaln((df + 1) / 2) + (df + 1) / 2 * np.log1p(t * t / df)))
-fdtri = _declare("fdtri", "dfn dfd p", lambda n, d, _p, x: np.square(n * x + d) / (
+fdtri: Any = _declare("fdtri", "dfn dfd p", lambda n, d, _p, x: np.square(n * x + d) / (
     n * d * _beta_density(n / 2, d / 2, n * x / (n * x + d))))
-pdtri = _declare("pdtri", "k y", lambda k, _y, m: -1 / _gamma_density(np.floor(k) + 1, m))
-bdtri = _declare("bdtri", "k n y", lambda k, n, _y, p: -1 / _beta_density(np.floor(k) + 1, n - np.floor(k), p))
-nbdtri = _declare("nbdtri", "k n y", lambda k, n, _y, p: 1 / _beta_density(n, k + 1, p))
+pdtri: Any = _declare("pdtri", "k y", lambda k, _y, m: -1 / _gamma_density(np.floor(k) + 1, m))
+bdtri: Any = _declare("bdtri", "k n y", lambda k, n, _y, p: -1 / _beta_density(np.floor(k) + 1, n - np.floor(k), p))
+nbdtri: Any = _declare("nbdtri", "k n y", lambda k, n, _y, p: 1 / _beta_density(n, k + 1, p))
 
 
 def _chi2_density(x: Any, df: Any, nc: Any) -> Any:
@@ -335,15 +345,15 @@ def _chi2_by_nc(x: Any, df: Any, nc: Any) -> Any:
     return -_chi2_density(x, df + 2, nc)
 
 
-chndtr = _declare("chndtr", "x df nc", lambda x, df, nc, _p: (
+chndtr: Any = _declare("chndtr", "x df nc", lambda x, df, nc, _p: (
     _chi2_density(x, df, nc), None, _chi2_by_nc(x, df, nc)))
-chndtrix = _declare("chndtrix", "p df nc", lambda _p, df, nc, x: (
+chndtrix: Any = _declare("chndtrix", "p df nc", lambda _p, df, nc, x: (
     1 / _chi2_density(x, df, nc), None, -_chi2_by_nc(x, df, nc) / _chi2_density(x, df, nc)))
-chndtrinc = _declare("chndtrinc", "x df p", lambda x, df, _p, nc: (
+chndtrinc: Any = _declare("chndtrinc", "x df p", lambda x, df, _p, nc: (
     -_chi2_density(x, df, nc) / _chi2_by_nc(x, df, nc), None, 1 / _chi2_by_nc(x, df, nc)))
-nctdtr = _declare("nctdtr", "df nc t", lambda df, nc, t, y: (
+nctdtr: Any = _declare("nctdtr", "df nc t", lambda df, nc, t, y: (
     None, None, df / t * (nctdtr(df + 2, nc, t * np.sqrt(1 + 2 / df)) - y)))
-nctdtrit = _declare("nctdtrit", "df nc p", lambda df, nc, p, t: (
+nctdtrit: Any = _declare("nctdtrit", "df nc p", lambda df, nc, p, t: (
     None, None, t / (df * (nctdtr(df + 2, nc, t * np.sqrt(1 + 2 / df)) - p))))
 
 
@@ -363,9 +373,9 @@ def _ncfdtrinc_slopes(n: Any, d: Any, _p: Any, f: Any, nc: Any) -> Any:
     return None, None, 1 / by_nc, -by_f / by_nc
 
 
-ncfdtr = _declare("ncfdtr", "dfn dfd nc f", lambda n, d, nc, f, _p: (None, None, *_ncf(n, d, nc, f)))
-ncfdtri = _declare("ncfdtri", "dfn dfd nc p", _ncfdtri_slopes)
-ncfdtrinc = _declare("ncfdtrinc", "dfn dfd p f", _ncfdtrinc_slopes)
+ncfdtr: Any = _declare("ncfdtr", "dfn dfd nc f", lambda n, d, nc, f, _p: (None, None, *_ncf(n, d, nc, f)))
+ncfdtri: Any = _declare("ncfdtri", "dfn dfd nc p", _ncfdtri_slopes)
+ncfdtrinc: Any = _declare("ncfdtrinc", "dfn dfd p f", _ncfdtrinc_slopes)
 
 
 def _kolmogorov_slope(x: Any) -> Any:
@@ -377,8 +387,8 @@ def _kolmogorov_slope(x: Any) -> Any:
     return np.where(x > 0.7, high, np.where(x > 1e-2, low, 0.0))
 
 
-kolmogorov = _declare("kolmogorov", "x", lambda x, _y: _kolmogorov_slope(x))
-kolmogi = _declare("kolmogi", "p", lambda _p, x: 1 / _kolmogorov_slope(x))
+kolmogorov: Any = _declare("kolmogorov", "x", lambda x, _y: _kolmogorov_slope(x))
+kolmogi: Any = _declare("kolmogi", "p", lambda _p, x: 1 / _kolmogorov_slope(x))
 
 # -- whose slopes are not known in such functions
 
@@ -423,4 +433,4 @@ def _zeta_slope(s: Any) -> Any:
     return np.where(s < 0, turned * (np.sin(angle) * logarithmic + PI / 2 * np.cos(angle)), zeta_by_s(right, one))
 
 
-zetac = _declare("zetac", "x", lambda s, _y: _zeta_slope(s))
+zetac: Any = _declare("zetac", "x", lambda s, _y: _zeta_slope(s))

@@ -57,7 +57,7 @@ def beta(a: Any, b: Any) -> Any:
 
 
 def _is_pole(x: Any) -> Any:
-    return (x <= 0) & (x == np.floor(x))
+    return (x <= 0) & (x == np.floor(x)) & np.isfinite(x)
 
 
 def _beta_at_pole(a: Any, b: Any) -> Any:
@@ -236,13 +236,13 @@ _FORMULAS: dict[str, Callable[..., Any]] = {
 def _degree(name: str, n: Any) -> int:
     if is_traced(n) or np.ndim(n) or float(n) != (degree := int(n)) or degree < 0:
         raise UnsupportedError(
-            f"scipy.special.{name} of traced arrays takes one known degree, not {'a traced one' if is_traced(n) else n}",
+            f"scipy.special.{name} of traced arrays takes one known degree",
             instead="a Python integer, and a Python loop over several",
         )
     return degree
 
 
-def _polynomial(name: str, step: Callable[..., Any], shift: Callable[[Any], Any] = floating) -> Callable[..., Any]:
+def _polynomial(name: str, step: Any, shift: Any = floating) -> Callable[..., Any]:
     """Make a polynomial of ``step(k, x, one, before, *parameters)``: the next of degrees k and k - 1."""
 
     def polynomial(n: Any, *given: Any) -> Any:
@@ -289,14 +289,15 @@ _FORMULAS |= {f"eval_{_name}": _polynomial(f"eval_{_name}", *_step) for _name, _
 }.items()}
 _FORMULAS |= {
     "eval_chebyc": lambda n, x: 2 * _FORMULAS["eval_chebyt"](n, 0.5 * x),
-    "eval_sh_jacobi": lambda n, p, q, x: _FORMULAS["eval_jacobi"](n, p - q, q - 1, 2 * x - 1) / _binom(2 * n + p - 1, n),
+    "eval_sh_jacobi": lambda n, p, q, x: _FORMULAS["eval_jacobi"](n, p - q, q - 1, 2 * x - 1) / _binom(
+        2 * n + p - 1, n),
 }
 
 # -- spherical Bessel functions, DLMF 10.47 and 10.51.2
 
 
 def _spherical(of: Callable[..., Any], *, odd: bool) -> Callable[..., Any]:
-    """Make a spherical function of its cylindrical one; those of which the argument may be 0 or below are even or odd."""
+    """Make a spherical function of its cylindrical one; where that may be of numbers below 0 they are even or odd."""
 
     def spherical(n: Any, x: Any) -> Any:
         n, x = floating(n), floating(x)
@@ -308,7 +309,9 @@ def _spherical(of: Callable[..., Any], *, odd: bool) -> Callable[..., Any]:
     return spherical
 
 
-for _letter, _of, _sign in (("j", compiled.jv, -1), ("y", compiled.yv, -1), ("i", compiled.iv, 1), ("k", compiled.kv, -1)):
+for _letter, _of, _sign in (
+    ("j", compiled.jv, -1), ("y", compiled.yv, -1), ("i", compiled.iv, 1), ("k", compiled.kv, -1),
+):
     _value = _FORMULAS[f"special._ufuncs._spherical_{_letter}n"] = _spherical(_of, odd=_letter in "ji")
     _FORMULAS[f"special._ufuncs._spherical_{_letter}n_d"] = lambda n, x, of=_value, sign=_sign: np.where(
         x == 0, np.where(n == 1, 1 / 3, 0.0), n * of(n, x) / np.where(x == 0, 1, x) + sign * of(n + 1, x))
@@ -320,7 +323,8 @@ for _letter, _of, _sign in (("j", compiled.jv, -1), ("y", compiled.yv, -1), ("i"
 def factorial(n: Any, exact: Any = False, extend: str = "zero") -> Any:
     """As `scipy.special.factorial` of numbers that are no integers: exactness and complex numbers are refused."""
     if exact or extend != "zero":
-        raise UnsupportedError("scipy.special.factorial(..., exact=, extend=) on traced arrays", instead="leave them away")
+        raise UnsupportedError(
+            "scipy.special.factorial(..., exact=, extend=) on traced arrays", instead="leave them away")
     return np.where(n < 0, 0, gamma(floating(np.maximum(n, 0)) + 1))
 
 
