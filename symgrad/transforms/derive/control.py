@@ -129,15 +129,8 @@ class Pulled:
         with graph.apart():
             inner = self.inner = nested(graph, body)
             inputs, outputs = inner.inputs, inner.outputs
-            moving = [*active]
-            while True:  # until what is carried moves where what it is made of does
-                wrt = [k for k, moves in enumerate(moving) if moves]
-                reached = depends(inner.nodes(), [inputs[k] for k in wrt])
-                more = [k for k in range(fixed, last) if outputs[k - fixed] in reached and not moving[k]]
-                if not more:
-                    break
-                for k in more:
-                    moving[k] = True
+            moving, reached = _moved_by(inner, active, fixed, carried)
+            wrt = [k for k, moves in enumerate(moving) if moves]
             of = {k for k, g in enumerate(gs) if g is not None and outputs[k] in reached}
             sure, carries = {*of}, dict(zip(inputs[fixed:last], outputs, strict=False))
 
@@ -173,6 +166,18 @@ class Pulled:
                 *[written(graph, np.add, total, arrived[k]) for k, total in self.sums.items()],
                 *[arrived[k] for k in self.wanted],
             ]
+
+
+def _moved_by(body: Program, active: Sequence[bool], fixed: int, carried: int) -> tuple[list[bool], set[Node]]:
+    """Say which inputs of a loop's body move, what is carried where what it is made of does; and all that moves."""
+    moving = [*active]
+    while True:
+        reached = depends(body.nodes(), [x for x, moves in zip(body.inputs, moving, strict=True) if moves])
+        more = [k for k in range(carried) if body.outputs[k] in reached and not moving[fixed + k]]
+        if not more:
+            return moving, reached
+        for k in more:
+            moving[fixed + k] = True
 
 
 def _as_loop(op: Control, nodes: Sequence[Node], **named: Any) -> tuple[Node | None, Sequence[Node], dict[str, Any]]:
@@ -503,14 +508,7 @@ def _push_loop(
     """Push tangents through a loop: it carries those of what it carries."""
     trace = _as_tracers()
     last, results = fixed + carried, len(body.outputs)
-    moving = [dot is not None for dot in dots]
-    while True:  # until what is carried moves where what it is made of does
-        reached = depends(body.nodes(), [x for x, moves in zip(body.inputs, moving, strict=True) if moves])
-        more = [k for k in range(fixed, last) if body.outputs[k - fixed] in reached and not moving[k]]
-        if not more:
-            break
-        for k in more:
-            moving[k] = True
+    moving, _ = _moved_by(body, [dot is not None for dot in dots], fixed, carried)
     program, of = _tangents(body, moving, pushforward, [*moving[fixed:last], *[False] * (results - carried)])
 
     def beside(values: Sequence[Any], tangents: dict[int, Any], *ends: int) -> list[Any]:
