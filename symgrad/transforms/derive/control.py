@@ -143,7 +143,7 @@ class Pulled:
                 names = [f"{x.param('name')}_bar" for x in inputs[fixed:last]]
                 names += [f"y{k}_bar" for k in range(carried, len(outputs))]
                 bars = self.bars = {k: input_like(graph, names[k], outputs[k]) for k in sorted(of)}
-                seeds = _seeded(trace, [outputs[k] for k in bars], [*bars.values()])
+                seeds = seeded(trace, [outputs[k] for k in bars], [*bars.values()])
                 found = sweep(trace, inner, seeds, [inputs[k] for k in wrt], guarded=guarded)
                 arrived = {k: bar for k, bar in zip(wrt, found, strict=True) if not is_zero_constant(bar)}
                 none = {k for k in of - sure if k + fixed not in arrived}
@@ -585,7 +585,7 @@ def _backwards(
                 gs[k].node if scalar(gs[k].node) is not None else input_like(graph, f"y{k}_bar", inner.outputs[k])
                 for k in of
             ]
-            seeds = _seeded(trace, [inner.outputs[k] for k in of], bars)
+            seeds = seeded(trace, [inner.outputs[k] for k in of], bars)
             swept = sweep(trace, inner, seeds, [inner.inputs[k] for k in wrt], guarded=guarded)
             inputs = (*inner.inputs, *[bar for bar in bars if bar.is_input])
             derived.append((inputs, dict(zip(wrt, swept, strict=True))))
@@ -605,7 +605,7 @@ def _backwards(
     return back, [given[k] for k in kept], arrived
 
 
-def _seeded(trace: Trace, outputs: Sequence[Node], bars: Sequence[Node]) -> dict[Node, Any]:
+def seeded(trace: Trace, outputs: Sequence[Node], bars: Sequence[Node]) -> dict[Node, Any]:
     """Begin with a cotangent for each output; what stands there more than once has their sum."""
     seeds: dict[Node, Any] = {}
     with passing(trace):

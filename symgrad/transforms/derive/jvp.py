@@ -23,7 +23,7 @@ from symgrad.ops.declare.forms import OPS
 from symgrad.trace.state import Trace, passing
 from symgrad.trace.tracer import Tracer
 from symgrad.transforms.build import opened, written
-from symgrad.transforms.derive.control import nested
+from symgrad.transforms.derive.control import nested, seeded
 from symgrad.transforms.derive.poles import behind, is_zero_constant, zeros_among
 from symgrad.transforms.derive.rules import rule
 from symgrad.transforms.derive.vjp import depends, sweep
@@ -52,11 +52,8 @@ def pullback(
     program, trace = opened(program)
     names = names or [f"y{k}_bar" for k in of]
     bars = [fresh(trace, name, program.outputs[k]) for name, k in zip(names, of, strict=True)]
-    seeds: dict[Node, Any] = {}
+    seeds = seeded(trace, [program.outputs[k] for k in of], bars)
     with passing(trace):
-        for k, bar in zip(of, bars, strict=True):
-            node, cotangent = program.outputs[k], Tracer(bar, trace)
-            seeds[node] = seeds[node] + cotangent if node in seeds else cotangent
         found = sweep(trace, program, seeds, [program.inputs[k] for k in wrt], units=units, held=held)
     labels = tuple([f"{program.inputs[k].param('name')}_bar" for k in wrt])
     return replace(program, inputs=(*program.inputs, *bars), outputs=tuple(found), labels=labels)
