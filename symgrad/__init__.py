@@ -22,7 +22,8 @@ from symgrad.api.rules.custom import custom_jvp, custom_vjp
 from symgrad.api.rules.override import override_gradient
 from symgrad.api.trees import ravel_pytree, tree_map, tree_paths
 from symgrad.build.threads import get_num_threads, set_num_threads
-from symgrad.emit.emit import Package, emit
+from symgrad.emit.emit import emit
+from symgrad.emit.files import Package
 from symgrad.errors import NoGradient, SymgradError, SymgradWarning
 from symgrad.options import Options
 from symgrad.trace.overrides import named

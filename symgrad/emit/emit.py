@@ -3,32 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from symgrad.api.call.arguments import Argnums, Arguments, annotated_specs
+from symgrad.emit.files import Package
 from symgrad.errors import ArgumentValueError
 from symgrad.trace.signature import specs_in
-
-
-@dataclass(frozen=True)
-class Package:
-    """What was written.
-
-    Attributes:
-        folder: where.
-        name: of the module.
-        functions: the names of its functions in C.
-        files: the names of its files.
-        report: what report.json says.
-    """
-
-    folder: Path
-    name: str
-    functions: tuple[str, ...]
-    files: tuple[str, ...]
-    report: dict[str, Any]
 
 
 def emit(

@@ -9,6 +9,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,25 @@ REPORT = "report.json"
 """The file that lists the others, with their checksums."""
 
 FORMAT = "symgrad package 1"
+
+
+@dataclass(frozen=True)
+class Package:
+    """What was written.
+
+    Attributes:
+        folder: where.
+        name: of the module.
+        functions: the names of its functions in C.
+        files: the names of its files.
+        report: what report.json says.
+    """
+
+    folder: Path
+    name: str
+    functions: tuple[str, ...]
+    files: tuple[str, ...]
+    report: dict[str, Any]
 
 
 def checksum(content: bytes) -> str:

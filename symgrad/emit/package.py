@@ -14,8 +14,7 @@ from symgrad.api.call.arguments import Argnums
 from symgrad.api.report import cost_of, memory_of
 from symgrad.build.toolchain.compiler import rows_of_eight
 from symgrad.emit.derive import derive
-from symgrad.emit.emit import Package
-from symgrad.emit.files import FORMAT, REPORT, checksum, refuse_foreign, write
+from symgrad.emit.files import FORMAT, REPORT, Package, checksum, refuse_foreign, write
 from symgrad.emit.functions import (
     EMBEDDED,
     FAST,
