@@ -82,12 +82,9 @@ def orthogonal(a, mode):
     return np.linalg.qr(apart(a), mode)[-1]
 
 
-def pseudo_inverse(a):
-    return np.linalg.pinv(apart(a))
-
-
-def nuclear(a):
-    return np.linalg.norm(apart(a), "nuc", (-2, -1)) + np.linalg.cond(apart(a))
+def by_singular_values(a):
+    a = apart(a)
+    return np.linalg.pinv(a) * np.linalg.norm(a, "nuc", (-2, -1), keepdims=True) + np.linalg.cond(a)[..., None, None]
 
 
 def power(a, n):
@@ -122,8 +119,7 @@ CALLS = (
     "singular({0}, 2)",
     "orthogonal({0}, 'reduced')",
     "orthogonal({0}, 'complete')",
-    "pseudo_inverse({0})",
-    "nuclear({0})",
+    "by_singular_values({0})",
 )
 
 

@@ -7,8 +7,8 @@ from tests.programs import Written, random_program
 from tests.test_random_modes import check_batches, check_both_ways
 from tests.test_random_programs import check
 
-SEEDS = range(7000, 7014)
-NIGHTLY = (7014,)
+SEEDS = range(7007, 7021)
+NIGHTLY = (7021,)
 
 
 def linear_program(seed: int) -> Written:
@@ -17,7 +17,7 @@ def linear_program(seed: int) -> Written:
 
 def test_the_programs_have_matrices() -> None:
     texts = [linear_program(seed).text.split("def program")[1] for seed in SEEDS]
-    for function in NAMES.keys() - {"np", "sg", "__builtins__", "definite", "square"}:
+    for function in NAMES.keys() - {"np", "sg", "__builtins__", "apart", "definite", "square"}:
         assert any(function in text for text in texts), function
 
 
