@@ -56,6 +56,32 @@ USES = ("a = np.sin(a + 0.1 * {n})", "a = 0.9 * a + {v} * ({e} + 1)", "b = 0.9 *
 AFTER = ("a = a + 0.01 * {n}", "b = b * (1 + {e})", "p = p + {w}", "if «{n} > 3»: a = a * 0.5", "a = a + x[{n} % 4]",
          "a = a + 1e-3 * ({n} ** 9 % 101)", "if «{e}»: b = b + 0.1 * {w}",
          "a = a + 1e-17 * ({n} * 10 ** 17)", "b = b + 0.1 * np.copysign(a, {w})", "a = a + 0.01 * ({e} + {e})", "pass")
+HIDDEN = (  # what rounds change that is no variable of the loop's: how it begins, a change of it, and what it is
+    ("global hidden\nhidden = 0", "hidden = hidden + 1", "hidden"),
+    ("global hidden\nhidden = x[0]", "hidden = 0.5 * hidden + v", "hidden"),
+    ("box = Box()\nbox.n = 0", "box.n = box.n + 1", "box.n"),
+    ("box = Box()\nbox.h = 0.0 * x[0]", "box.h = 0.7 * box.h + v", "box.h"),
+    ("box = {'n': 0, 'h': x[1]}", "box['n'] += 1; box['h'] = box['h'] * 0.5 + v", "(box['n'] + box['h'])"),
+    ("box = [1, 0.5]", "box[0] = box[0] % 4 + 1; box[1] = v", "box[0] * box[1]"),
+    ("turns = 0\ndef turn():\n    nonlocal turns\n    turns += 1", "turn()", "turns"),
+    ("turns = 0.0 * x[0]\ndef turn(u):\n    nonlocal turns\n    turns = turns * 0.5 + u", "turn(v)", "turns"),
+    ("def turn(u): turn.n = turn.n + u\nturn.n = 0.0", "turn(v)", "turn.n"),
+    ("def turn(u, seen=[]):\n    seen.append(u)\n    return sum(seen)", "h = h + 0.01 * turn(v)", "turn(0.0)"),
+    ("ahead = iter(range(99))", "h = h + 0.01 * next(ahead)", "next(ahead)"),
+    ("n = 0\nglobals()['hidden'] = 0", "globals()['hidden'] += 1", "globals()['hidden']"),
+    ("word = 'up'", "word = 'down' if word == 'up' else 'up'", "(2.0 if word == 'up' else -0.5)"),
+    ("seen = set()", "seen.add(k % 5)", "len(seen)"), *[("pass", "pass", "0.0")] * 4,
+)
+EXITS = ("if «h > {c} + 2.0»: break", "if «v > 1.1» and «h > {c}»: last = v * k; break",
+         "if «h > 2.5»: return h * k * 0.1 + last", "if k > 6 and «h > {c}»: break",
+         "if «h * h > 4.0»: k = k * 2; break", "if «v < -1.2 or h > 3.0»: break",
+         "if «far(h)»: break", "if «v > {c} + 1.0»: h = 0.1 * v; break", "if k == 9: break", "if not «v < 1.4»: break")
+
+
+class Box:
+    """Has attributes."""
+
+
 RAISED = (ValueError, AssertionError, KeyError, IndexError, UnboundLocalError)
 
 
@@ -80,6 +106,7 @@ class Branching(NamedTuple):
         text, name = self.text.replace("«", "(").replace("»", ")"), f"<random branches {self.seed}>"
         linecache.cache[name] = len(text), None, text.splitlines(keepends=True), name
         return _defined(compile(text, name, "exec"), {
+            "Box": Box,
             "jit": sg.jit, "checkpoint": sg.checkpoint, "slope_of": lambda f, _: sg.grad(f),
             "rows_of": lambda f, rows, y: sg.vmap(f, in_axes=(0, None))(rows, y),
             "scan_of": lambda f, start, rows: sg.scan(lambda h, r: (f(h, r), None), start, rows)[0],
@@ -108,6 +135,7 @@ class Branching(NamedTuple):
             return start
 
         return _defined(_noting(self.text), {
+            "Box": Box,
             "jit": lambda f: f, "checkpoint": lambda f: f, "slope_of": lambda _, g: g, "note": note, "near": near,
             "rows_of": lambda f, rows, y: np.array([f(row, y) for row in rows]), "scan_of": scanned,
             "min": lambda *values: order(values)[0], "max": lambda *values: order([-v for v in values])[0] * -1.0,
@@ -380,6 +408,44 @@ class _Writer:
         self.put(depth, "a = a + 0.1 * h + 0.05 * last + 0.02 * np.sum(row * np.arange(20)) + 0.01 * sum(many2)\n"
                         f"b = b + {end}")
 
+    def left(self, depth: int) -> None:
+        """Write a loop that may be left, whose counter and item are read behind it, with what is no variable of it."""
+        rng = self.rng
+
+        def c() -> str:
+            return str(round(rng.uniform(-0.8, 1.0), 2))
+
+        begin, change, hidden = rng.choice(HIDDEN)
+        self.put(depth, f"h, last, many2 = {rng.choice(['0.0', 'x[0]', '1'])}, {rng.choice(['0.5', 'x[1]'])}, []\n"
+                        "def far(u): return u > 3.0\n" + begin)
+        self.put(depth, rng.choice([
+            "for k, v in enumerate(np.concatenate([x, A.ravel()])):", "for k in range(15):\n    v = A.ravel()[k]",
+            "for k, v in zip(range(n + 9), np.concatenate([x, A.ravel()])):", "for k, v in enumerate(A.ravel()):",
+            "for k in reversed(range(15)):\n    v = A[k // 3, k % 3]",
+        ]))
+        lines = [rng.choice(["h = h + abs(v)", "h = 0.9 * h + v", "h = h + v * v", "h = np.sin(h) + abs(v)"])]
+        if begin != "pass":
+            lines.append(rng.choice([change, f"if «v > {c()}»: {change}", f"if «h < {c()}»: {change}"]))
+        lines += [rng.choice([
+            f"if «v > {c()}»: h = h * 0.8\nelse: last = v", "if k % 3 == 0: h = h - 0.2", "if k == 4: last = h",
+            "last = v", "many2.append(v)", f"if «v > {c()}»: many2.append(h)", f"if «v < {c()}»: continue",
+            "h = h + 0.01 * k", f"h = h + 0.1 * max(v, {c()})", f"if «v > {c()}»: last = k", f"h = h + 0.01 * {hidden}",
+        ]) for _ in range(rng.randrange(0, 3))]
+        for _ in range(rng.choice([1, 1, 1, 2])):
+            lines.insert(rng.randrange(len(lines) + 1), rng.choice(EXITS).replace("{c}", c()))
+        for line in lines:
+            self.put(depth + 1, line)
+        if rng.random() < 0.2:
+            self.put(depth, "else: h = -h")
+        self.put(depth, f"a = a + 0.1 * h + 0.05 * last + 0.02 * {hidden}")
+        self.put(depth, rng.choice([
+            "b = b + 0.01 * k", "b = b + 0.1 * x[k % 4]", "b = b + 0.03 * v", "b = b + k * v * 0.01", "pass",
+        ]))
+        self.put(depth, rng.choice([
+            "b = b + 0.01 * sum(many2)", "b = b + len(many2) * 0.1", "pass", "b = b + 0.1 * max(a, 0.1, *many2)",
+            "b = b + 1e-2 * sum([m * t for t, m in enumerate(many2)])",
+        ]))
+
     def helper(self, depth: int, s: list[str]) -> None:
         """Write a function of one number within, and call it as it is or by a mode."""
         rng = self.rng
@@ -406,12 +472,12 @@ class _Writer:
             self.put(depth, f"{rng.choice('ab')} = {rng.choice(['jit', 'checkpoint', ''])}({f})({arg} * 1.0)")
 
 
-def _drawn(rng: Random, seed: int, *, plain: bool, rounds: bool) -> Branching:
+def _drawn(rng: Random, seed: int, kind: str) -> Branching:
     writer = _Writer(rng)
-    if plain or rounds:
-        (writer.plain if plain else writer.rounds)(1)
+    if kind:
+        getattr(writer, kind)(1)
         writer.size = 20
-    lines = rng.randrange(1, 3) if plain or rounds else rng.randrange(3, 7)
+    lines = rng.randrange(1, 3) if kind else rng.randrange(3, 7)
     writer.block(1, ["a", "b", "x[1]", "0.3"], ["p", "q", "x[1:]"], "", lines)
     text = "\n".join([
         "def program(x, A, n, i):", "    a, b, p, q = x[0], x[3] * 0.5, A[1], 0.5 * x[:3]",
@@ -421,13 +487,15 @@ def _drawn(rng: Random, seed: int, *, plain: bool, rounds: bool) -> Branching:
     return Branching(text, seed)
 
 
-def random_branching(seed: int, *, plain: bool = False, rounds: bool = False) -> Branching:
+def random_branching(seed: int, *, plain: bool = False, rounds: bool = False, left: bool = False) -> Branching:
     """Write a program that NumPy runs, and that asks something.
 
-    It may begin with a loop that decides by plain numbers, or with one that calls a function and appends to lists.
+    It may begin with a loop that decides by plain numbers, with one that calls a function and appends to lists, or with
+    one that is left and changes what is no variable of it.
     """
+    kind = "plain" if plain else "rounds" if rounds else "left" if left else ""
     for k in range(200):
-        one = _drawn(Random(1000 * seed + k), seed, plain=plain, rounds=rounds)
+        one = _drawn(Random(1000 * seed + k), seed, kind)
         rng = np.random.default_rng(seed)
         with suppress(WayError, *RAISED):
             log: list[Any] = []

@@ -53,6 +53,11 @@ def test_loops_that_ask_in_a_function_and_append(seed):
     assert not wrong((seed,), INTERPRETED, rounds=True)
 
 
+@pytest.mark.parametrize("seed", [*range(40000, 40006), 40146])
+def test_loops_that_are_left_with_hidden_state(seed):
+    assert not wrong((seed,), INTERPRETED, left=True)
+
+
 def test_a_condition_is_asked_again_in_a_way_that_is_tried():
     """A KeyError, once."""
     assert not wrong((2316,), INTERPRETED)
@@ -83,6 +88,12 @@ def test_many_that_decide_by_plain_numbers(start):
 @pytest.mark.parametrize("start", range(30000, 30400, 10))
 def test_many_that_ask_in_a_function_and_append(start):
     assert not wrong(range(start, start + 10), INTERPRETED, rounds=True)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("start", range(40000, 40400, 10))
+def test_many_that_are_left_with_hidden_state(start):
+    assert not wrong(range(start, start + 10), INTERPRETED, left=True)
 
 
 @pytest.mark.nightly

@@ -549,9 +549,9 @@ class Function(Generic[P, R]):
                 break
         branches.refuse_draws()
         taken = branches_of(program)
-        if not isinstance(self._fun, Absent):  # of a loop's guard it is not known what came to something else
+        if not isinstance(self._fun, Absent):  # of a loop's guard it is not known what came to something else, or where
             every = {k: branch for k, branch in enumerate(branches.taken) if k not in branches.counts}
-            taken = {number: every.get(number, found._replace(outcome=0)) for number, found in taken.items()}
+            taken = {k: every.get(k, found._replace(outcome=0, place=(found.line, -1))) for k, found in taken.items()}
         return stages, program, unflatten, tree, taken, outside
 
     def _passed(
