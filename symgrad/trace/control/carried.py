@@ -93,8 +93,9 @@ class Carrying:
             self.told |= tells(frame.f_code)
         if loops is None:
             return None
-        last = -1
+        last, code = -1, frame.f_code
         begun = self.begun.setdefault(frame, {})
+        around = {head: goes_round(code, head) for head in loops if (code, head) in self.carried}
 
         def runs(frame: FrameType, event: str, _arg: Any) -> Any:
             nonlocal last
@@ -102,7 +103,7 @@ class Carrying:
                 at = frame.f_lasti
                 if last in begun and not last <= at <= loops[last] and (trace := current()) is not None:
                     trace.branches.ended(begun[last])  # type: ignore[union-attr]  # it had them when it began
-                elif last not in begun:
+                elif begun and last not in begun and any(last in own and at not in own for own in around.values()):
                     self._left(frame, begun, last, at)
                 if at in loops and (trace := current()) is not None and trace.branches is not None:
                     goes_on = at in begun and at <= last <= loops[at]
