@@ -16,7 +16,6 @@ from symgrad.errors import ArgumentError
 from symgrad.ir.node import Node
 from symgrad.ir.op import Control, Elementwise, Result
 from symgrad.ir.program import Program
-from symgrad.ops.control.scan import scan
 from symgrad.ops.declare.traits import growth
 from symgrad.trace.signature import Signature
 
@@ -25,6 +24,8 @@ Applied = Callable[[Node, Sequence[int]], int | None]
 MOST = (1 << 63) - 1
 _TRIED = (3, 7, 15, 31, 46, 62)
 """Powers of two that are tried as arguments."""
+ROUNDS = 1 << 8
+"""So many rounds of a loop are looked at: what grows by a factor leaves 64 bits before, what is counted never does."""
 _SHOWN = 10**40
 """Up to which a number is shown."""
 
@@ -44,15 +45,15 @@ class Integers:
             ) if spec.weak is int
         }
         self.constants: dict[Node, int] = {}
-        self.bodies: dict[Node, list[Node]] = {}
+        self.bodies: dict[Node, list[list[Node]]] = {}
         self.most = MOST
         self.nodes = self._found(program.nodes(), {*self.paths}) if self.paths else []
         if self.nodes:
             self.most = 0
-            for power in _TRIED:
-                if self._beyond(dict.fromkeys(self.paths, 2**power), _largest_value) is not None:
+            for power in reversed(_TRIED):
+                if self._beyond(dict.fromkeys(self.paths, 2**power), _largest_value) is None:
+                    self.most = 2**power
                     break
-                self.most = 2**power
         self.least = -self.most if self.nodes else -self.most - 1
 
     def _found(self, nodes: Sequence[Node], known: set[Node]) -> list[Node]:
@@ -68,13 +69,22 @@ class Integers:
     def _is_made(self, node: Node, known: set[Node]) -> bool:
         """Whether a node is a number made of what is known and constants, or a loop in which such are made."""
         if isinstance(node.op, Control):
-            if node.op is not scan or type(node.named["length"]) is not int:
+            named, first = node.named, _first(node)
+            if "fixed" not in named or (first and not (node.inputs[0] in known or node.inputs[0] in self.constants)):
                 return False
-            given = zip(node.named["body"].inputs, node.inputs, strict=False)
-            self.bodies[node] = self._found(node.named["body"].nodes(), {own for own, of in given if of in known})
-            return bool(self.bodies[node])
+            if not first and "test" not in named and type(named["length"]) is not int:
+                return False
+            parts: list[list[Node]] = []
+            there: set[Node] = set()
+            for part in (named["body"], named["test"]) if "test" in named else (named["body"],):
+                given = zip(part.inputs, node.inputs[first:], strict=False)
+                there = {own for own, of in given if of in known or of in self.constants}
+                parts.append(self._found(part.nodes(), there))
+            if parts[0] and ("test" not in named or named["test"].outputs[0] in there):
+                self.bodies[node] = parts
+            return node in self.bodies
         made = all(i in known or i in self.constants for i in node.inputs)
-        number = node.shape == () and node.dtype.kind in "iu"
+        number = node.shape == () and node.dtype.kind in "iub"
         return number and made and isinstance(node.op, (Elementwise, Result))
 
     def _beyond(self, values: dict[Node, Any], apply: Applied) -> tuple[Node, int | None] | None:
@@ -98,16 +108,27 @@ class Integers:
 
     def _looped(self, node: Node, values: dict[Node, Any], apply: Applied) -> list[Any]:
         """Return what a loop carries to its end, None of what is not known."""
-        body, fixed, carried = node.named["body"], node.named["fixed"], node.named["carried"]
-        given = [values.get(i, self.constants.get(i)) for i in node.inputs[: fixed + carried]]
-        for _ in range(node.named["length"]):
+        named, first = node.named, _first(node)
+        body, fixed, carried, test = named["body"], named["fixed"], named.get("carried"), named.get("test")
+        count, *given = [values.get(i, self.constants.get(i)) for i in node.inputs] if first else [
+            named.get("length"), *[values.get(i, self.constants.get(i)) for i in node.inputs]
+        ]
+        given = given[: None if carried is None else fixed + carried]
+        for k in range(ROUNDS):
+            if test is not None:
+                here = dict(zip(test.inputs, given, strict=False))
+                self._run(self.bodies[node][1], here, apply)
+                if here[test.outputs[0]] in {0, None}:
+                    break
+            elif count is None or k >= abs(count):
+                break
             here = dict(zip(body.inputs, given, strict=False))
-            self._run(self.bodies[node], here, apply)
-            after = [here.get(y, self.constants.get(y)) for y in body.outputs[:carried]]
+            self._run(self.bodies[node][0], here, apply)
+            after = [here.get(y, self.constants.get(y)) for y in body.outputs[: len(given) - fixed]]
             if after == given[fixed:]:
                 break
             given[fixed:] = after
-        return given[fixed:]
+        return [None] * (test is not None) + given[fixed:]
 
     def check(self, leaves: Sequence[Any]) -> None:
         """Refuse arguments of which a number is made that does not fit.
@@ -130,6 +151,11 @@ class Integers:
         )
 
 
+def _first(node: Node) -> int:
+    """Return where the operands of a loop's body begin, behind the number of its rounds if that is one of them."""
+    return int("runs" in node.named and "test" not in node.named)
+
+
 class _Beyond(Exception):  # noqa: N818 - it is no error
     """A number does not fit: its node, and the number."""
 
@@ -142,6 +168,8 @@ def _exact_value(node: Node, operands: Sequence[int]) -> int | None:
         raise _Beyond(node, None) from None
     except (ArithmeticError, ValueError):
         return None
+    if node.dtype.kind == "b":
+        return value
     info = np.iinfo(node.dtype)
     if not info.min <= value <= info.max:
         raise _Beyond(node, value)
@@ -150,6 +178,8 @@ def _exact_value(node: Node, operands: Sequence[int]) -> int | None:
 
 def _largest_value(node: Node, sizes: Sequence[int]) -> int:
     """Return how large a node's integer is at most, of operands of such sizes."""
+    if node.dtype.kind == "b":
+        return 1
     sizes = [*map(abs, sizes)]
     kind = growth(node.op, node.params) if len(sizes) > 1 or "dtype" not in node.named else "most"  # a cast
     sums = {"last": sizes[-1], "most": max(sizes), "sum": sum(sizes), "product": math.prod(sizes)}

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import symgrad as sg
-from symgrad.errors import ArgumentError
+from symgrad.errors import ArgumentError, RangeError
 from tests.table import GENTLY
 
 X = np.array([1.0, 2.0, 3.0])
@@ -63,6 +63,59 @@ def _found(f: Any, fun: Any, n: int, m: int) -> str:
         said = r"argument [nm] is the integer -?\d+: of it is made a number,( -?\d+,)? that int64 .*"
         return "refused" if re.match(said, str(error)) and __file__ in str(error) else str(error)
     return "computed"
+
+
+def _power(n: Any, m: Any) -> Any:
+    p = 1
+    for _ in range(m):
+        p = p * n
+    return p
+
+
+def _grown(n: Any, m: Any) -> Any:
+    p, k = 1, 0
+    while k < m:
+        p, k = p * n, k + 1
+    return p
+
+
+def _beyond(_: Any, m: Any) -> Any:
+    p = 1
+    while p < m:
+        p = p * 3
+    return p
+
+
+def _fibonacci(n: int, m: int) -> int:
+    a, b = n, n
+    for _ in range(m):
+        a, b = b, a + b
+    return a
+
+
+ROUNDS: dict[str, tuple[Any, Any]] = {
+    "for": (_power, _power), "while": (_grown, _grown), "a bound": (_beyond, _beyond),
+    "a sum": (_fibonacci, _fibonacci),
+    "fori_loop": (lambda n, m: sg.fori_loop(0, m, lambda _, p: p * n, 1), _power),
+    "while_loop": (lambda n, m: sg.while_loop(lambda s: s[0] < m, lambda s: (s[0] + 1, s[1] * n), (0, 1))[1], _power),
+}
+
+
+@pytest.mark.parametrize("name", ROUNDS)
+def test_loops_whose_rounds_an_argument_says(name: str) -> None:
+    fun, plain = ROUNDS[name]
+    f, seen = sg.jit(fun, options=NONE), set()
+    for n, m in ((2, 3), (3, 39), (7, 22), (3, 95), (5, 28), (2, 62), *[(1, 2**62)] * (name == "a bound")):
+        want = plain(n, m)
+        try:
+            assert f(n, m) == want
+        except (ArgumentError, RangeError) as error:  # at a call, or while it is traced at these
+            assert want >= 2**63
+            assert __file__ in str(error)  # noqa: PT017
+            seen.add("refused")
+        else:
+            seen.add("computed")
+    assert seen == {"computed", "refused"}
 
 
 @pytest.mark.parametrize("dtype", ["int8", "int16", "int32", "uint8", "uint64"])
