@@ -143,8 +143,8 @@ def scipy_calls(helpers: set[tuple[str, str, str]], target: Target) -> str:
             instead="jit, or sg.extern with C of it",
         )
     found = sorted({op.library for op in ops.values()})
-    pointers = [PointerView(one, "{1} (*{0})({2}".format(*re.split(
-        r":| \(", one.replace("Py_ssize_t", "int64_t"), maxsplit=2))) for one in found]
+    kinds = [one.replace("Py_ssize_t", "int64_t")[:-1] for one in found]
+    pointers = [PointerView(one, *re.split(r":| \(", kind, maxsplit=2)) for one, kind in zip(found, kinds, strict=True)]
     calls = []
     for (name, end), op in ops.items():
         of, _, kind = op.library.partition(":")

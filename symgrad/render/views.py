@@ -215,10 +215,12 @@ class FunctionView(View):
 
 @dataclass(frozen=True)
 class PointerView(View):
-    """A function of SciPy's that is called by its address: its name and type, and its declaration."""
+    """A function of SciPy's that is called by its address: its name and type, and the parts of these."""
 
     wanted: str
-    declared: str
+    name: str
+    result: str
+    parameters: str
 
 
 @dataclass(frozen=True)

@@ -116,7 +116,9 @@ def others(call: Call) -> Iterator[Other]:
         yield Other(sequence, function(sequence), arrays, lambda given: given)
 
 
-UFUNCS = {"conjugate", "divmod", "modf", "sliding_window_view"}
+UFUNCS = {
+    "conjugate", "divmod", "modf", "sliding_window_view", "ldexp", "frexp", "spacing", "reduce",
+}
 """They ask no list."""
 
 AS_LIST_IS_ELSE = {"np.array_split(a, 3, 1)", "np.dsplit(a, [1, 3])", "np.diff(a, n=0)"}

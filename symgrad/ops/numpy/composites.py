@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from symgrad.errors import ArgumentError
 from symgrad.ops.arrays.copies import fresh
 from symgrad.ops.arrays.joining import lift
 from symgrad.ops.declare.forms import (
@@ -17,6 +18,7 @@ from symgrad.ops.declare.forms import (
     same_shape,
     shape_of,
 )
+from symgrad.ops.elementwise.selection import stop
 from symgrad.ops.numpy.manipulation import static
 from symgrad.ops.numpy.reductions import floating
 
@@ -53,6 +55,64 @@ def modf(x: Any, /) -> tuple[Any, Any]:
     x = x.astype(np.modf.resolve_dtypes((x.dtype, None, None))[0])
     whole = np.trunc(x)
     return np.copysign(np.where(np.isinf(x), np.zeros((), x.dtype), x - whole), x), whole
+
+
+@answers(np.ldexp)
+def ldexp(x1: Any, x2: Any, /) -> Any:
+    """As `numpy.ldexp`: times a power of 2 in three parts, as it may overflow where the result does not."""
+    x1, x2 = lift(x1), lift(x2)
+    if x1.dtype.kind != "f" or x2.dtype.kind not in "ib":
+        raise ArgumentError(
+            f"np.ldexp of {x1.dtype} and {x2.dtype} on traced arrays", instead="a float's array, and integers")
+    kind = np.ldexp.resolve_dtypes((x1.dtype, x2.dtype, None))[2]
+    n = np.clip(x2.astype(np.int64), -3000, 3000)
+    third = n // 3
+    parts = [np.exp2(part.astype(kind)) for part in (third, third, n - 2 * third)]
+    return x1.astype(kind) * parts[0] * parts[1] * parts[2]
+
+
+@answers(np.frexp)
+def frexp(x: Any, /) -> tuple[Any, Any]:
+    """As `numpy.frexp`: a part in [0.5, 1) and the power of 2 that belongs to it."""
+    x = lift(x)
+    x = x.astype(np.frexp.resolve_dtypes((x.dtype, None, None))[0])
+    normal = np.isfinite(x) & (x != 0)
+    size = np.abs(np.where(normal, x, 1))
+    small = size < np.finfo(x.dtype).tiny * 4
+    size = np.where(small, size * 2.0**64, size)
+    guess = np.floor(np.log2(size)).astype(np.int32) + 1
+    part = ldexp(size, -guess)
+    more, less = part >= 1, part < 0.5
+    guess = guess + more - less - 64 * small
+    part = np.where(more, part * 0.5, np.where(less, part * 2, part))
+    return np.where(normal, np.copysign(part, x), x), np.where(normal, guess, 0).astype(np.int32)
+
+
+@answers(np.spacing)
+def spacing(x: Any, /) -> Any:
+    """As `numpy.spacing`: how far the next number away from 0 is."""
+    x = lift(x)
+    x = x.astype(np.spacing.resolve_dtypes((x.dtype, None))[0])
+    size = np.abs(x)
+    up = np.nextafter(size, np.asarray(np.inf, x.dtype))
+    gap = np.where(np.isinf(up), size - np.nextafter(size, np.asarray(0, x.dtype)), up - size)
+    return stop(np.where(np.isinf(x), np.nan, np.copysign(gap, x)))
+
+
+@answers(np.kaiser)
+def kaiser(M: Any, beta: Any) -> Any:
+    """As `numpy.kaiser` of a known number of points, with a derivative by beta."""
+    count = operator.index(static("kaiser", "M", M))
+    if count < 2:
+        return np.ones(max(count, 0))
+    half = (count - 1) / 2
+    return np.i0(beta * np.sqrt(1 - ((np.arange(count) - half) / half) ** 2)) / np.i0(beta)
+
+
+@answers(np.polymul)
+def polymul(a1: Any, a2: Any) -> Any:
+    """As `numpy.polymul`; coefficients in front that are 0 stay."""
+    return np.convolve(np.atleast_1d(lift(a1)), np.atleast_1d(lift(a2)))
 
 
 def _is_infinite(name: str, which: float) -> Any:

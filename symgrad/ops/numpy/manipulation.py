@@ -175,8 +175,10 @@ def delete(arr: Any, obj: Any, axis: Any = None) -> Any:
 
 @answers(np.compress)
 def compress(condition: Any, a: Any, axis: Any = None, out: Any = None) -> Any:
-    """As `numpy.compress`, by a plain condition."""
+    """As `numpy.compress`, by a plain condition; by a traced one what a mask selects."""
     refuse("compress", out=out)
+    if is_traced(condition) and axis is None:
+        return np.ravel(lift(a))[condition if condition.dtype.kind == "b" else condition != 0]
     if np.ndim(static("compress", "condition", condition)) != 1:
         raise ArgumentValueError("condition must be a 1-d array")
     return np.take(lift(a), np.flatnonzero(condition), axis)

@@ -276,7 +276,7 @@ MAKERS = {name: _like_arrays(maker) for name, maker in _MAKERS.items()}
 # -- NumPy functions of lists, and random draws
 
 
-_UNASKED = frozenset({np.take, np.select, np.nan_to_num, np.trapezoid})
+_UNASKED = frozenset({np.take, np.select, np.nan_to_num, np.trapezoid, np.kaiser})
 """Functions that do not ask every argument for the protocol, as the indices or the default of plain arrays."""
 
 

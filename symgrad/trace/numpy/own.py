@@ -251,7 +251,7 @@ def indexed(joiner: Any, key: Any) -> Any:
 for _function in (
     np.allclose, np.angle, np.apply_along_axis, np.apply_over_axes, np.atleast_1d, np.atleast_2d,
     np.atleast_3d, np.clip, np.common_type, np.corrcoef, np.cross, np.diag_indices_from, np.diagflat, np.diff,
-    np.ediff1d, np.extract, np.fix, np.flip, np.fliplr, np.flipud, np.full_like, np.geomspace,
+    np.ediff1d, np.fix, np.flip, np.fliplr, np.flipud, np.full_like, np.geomspace,
     np.gradient, np.i0, np.imag, np.insert, np.isclose, np.iscomplex, np.iscomplexobj, np.isreal, np.isrealobj, np.kron,
     np.logspace, np.matrix_transpose, np.meshgrid, np.moveaxis, np.nan_to_num, np.nanargmax, np.nanargmin,
     np.nancumprod, np.nancumsum, np.nanprod, np.nansum, np.ndim, np.outer, np.poly, np.polyadd,
@@ -280,6 +280,13 @@ def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = Fals
     a = lift(a)
     mean = np.mean(a, axis, keepdims=keepdims)  # by a number of elements that may be open
     return (mean, np.full_like(mean, np.size(a, axis))) if returned else mean
+
+
+@answers(np.extract)
+def extract(condition: Any, arr: Any) -> Any:
+    """As `numpy.extract`: of a traced condition what a mask selects."""
+    condition = np.ravel(lift(condition))
+    return np.ravel(lift(arr))[condition if condition.dtype.kind == "b" else condition != 0]
 
 
 @answers(np.ix_)

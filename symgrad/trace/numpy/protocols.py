@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from symgrad.errors import ArgumentError, ArgumentValueError, UnsupportedError
+from symgrad.errors import ArgumentError, ArgumentValueError, AxisError, SymgradError, UnsupportedError
 from symgrad.ops.declare.forms import ANSWERS, is_unset
+from symgrad.ops.numpy.folds import accumulated, reduced, reduced_at
 from symgrad.trace.constants import asks, constant
 from symgrad.trace.inplace.local import Flat, LocalArray, wrapped
 from symgrad.trace.inplace.local import call_ufunc as local_ufunc
 from symgrad.trace.inplace.views import refuse_plain, store
 from symgrad.trace.inplace.writes import add_in_place, fill_flat, in_place, put_method, setitem
-from symgrad.trace.lines import is_user_code, user_line
+from symgrad.trace.lines import is_user_code, located, user_line
 from symgrad.trace.nested import settled, touches
 from symgrad.trace.numpy.answers import GIVES_ARRAYS, answered, call_ufunc
 from symgrad.trace.numpy.indexing import getitem
@@ -30,6 +31,9 @@ REDUCTIONS: dict[np.ufunc, Any] = {
     np.add: np.sum, np.multiply: np.prod, np.maximum: np.max, np.minimum: np.min,
     np.logical_and: np.all, np.logical_or: np.any,
 }
+FOLDS = {"reduce": reduced, "accumulate": accumulated, "reduceat": reduced_at}
+"""What answers the methods of any other ufunc."""
+
 ACCUMULATIONS: dict[np.ufunc, Any] = {np.add: np.cumsum, np.multiply: np.cumprod}
 
 
@@ -66,10 +70,19 @@ def _array_ufunc(self: Tracer, ufunc: np.ufunc, method: str, *inputs: Any, **kwa
     if method == "outer":
         a, b = inputs
         return ufunc(np.expand_dims(a, tuple(range(np.ndim(a), np.ndim(a) + np.ndim(b)))), b, **kwargs)
-    raise UnsupportedError(
-        f"np.{ufunc.__name__}.{method} has no answer for traced arrays", line=user_line(),
-        instead="np.where, slices or a sum",
-    )
+    fold = FOLDS.get(method)
+    kwargs = {name: value for name, value in kwargs.items() if not is_unset(value) and (name, value) != ("where", True)}
+    if fold is None or not {*kwargs} <= {"axis", "keepdims", "initial"} or {type(i) for i in inputs[1:]} & {Tracer}:
+        raise UnsupportedError(
+            f"np.{ufunc.__name__}.{method} has no answer for traced arrays", line=user_line(),
+            instead="np.where, slices or a sum",
+        )
+    try:
+        return fold(ufunc, *settled(inputs), **kwargs)
+    except SymgradError as error:
+        raise located(error) from None
+    except np.exceptions.AxisError as error:
+        raise AxisError(str(error), line=user_line()) from None
 
 
 def _called(x: Tracer, ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[str, Any], target: Tracer | None) -> Any:

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from symgrad.errors import ConcretizationError, LeakedTracerError, NoGradient, SymgradError, UnsupportedError, heard
+from symgrad.ops.arrays.joining import lift
 from symgrad.ops.declare.forms import ANSWERS, INSIDE, SCIPYS, answer_scipy
 from symgrad.trace.inplace.local import LocalArray
 from symgrad.trace.lines import (
@@ -99,6 +100,31 @@ class Indexed(Replaced):
     def __getitem__(self, key: Any) -> Any:
         """Join arrays, traced ones as NumPy's own Python does."""
         return indexed(self.original, key) if current() is not None and touches(key) else self.original[key]
+
+
+class Vectorized(Replaced):
+    """A stand-in for the call of an `np.vectorize`: of traced arrays its function is called for each element."""
+
+    def __call__(self, own: Any, *args: Any, **kwargs: Any) -> Any:
+        """Call it as NumPy does, in another way where it gets a traced value in this thread's trace."""
+        if current() is None or not touches(args):
+            return self.original(own, *args, **kwargs)
+        if kwargs or own.excluded or own.signature is not None or not callable(own.pyfunc):
+            raise UnsupportedError(
+                "np.vectorize with excluded=, signature= or keywords, of traced arrays", line=user_line(),
+                instead="sg.vmap(f)(x), or the function on arrays itself",
+            )
+        arrays = np.broadcast_arrays(*[lift(settled(value)) for value in args])
+        shape = arrays[0].shape
+        if not all(type(extent) is int and extent for extent in shape):
+            raise UnsupportedError(
+                "np.vectorize over unknown extents, or none", line=user_line(), instead="sg.vmap(f)(x)")
+        rows = zip(*[[one[place] for place in np.ndindex(*shape)] for one in arrays], strict=True)
+        found = [own.pyfunc(*row) for row in rows]
+        results = [*zip(*found, strict=True)] if isinstance(found[0], tuple) else [found]
+        made = tuple([np.reshape(np.stack([lift(settled(v)) for v in each]), shape) for each in results])
+        made = tuple([x.astype(kind) for x, kind in zip(made, own.otypes, strict=True)]) if own.otypes else made
+        return made if isinstance(found[0], tuple) else made[0]
 
 
 # -- SciPy's functions that are written in Python, which ask no protocol
@@ -333,6 +359,7 @@ def _numpy_rows() -> list[Row]:
     _, *joining = _row(np, dict.fromkeys(("r_", "c_")), Indexed)
     return [
         (names, *[a | b for a, b in zip(of_numpy, joining, strict=True)]), _row(np.linalg, _functions(np.linalg)),
+        _row(np.vectorize, {"__call__": None}, Vectorized),
         *[_row(module, dict.fromkeys(sorted(DRAWS & set(vars(module))), frozen(shown))) for module, shown in drawn],
     ]
 
