@@ -23,7 +23,6 @@ _FOURIER = (
     "k = 2 * np.pi * np.outer(np.arange(n), np.arange(n)) / n made outside"
 )
 _SPECTRUM = "np.linalg.eigh or eigvalsh of a symmetric matrix, np.linalg.svd of another one, where these will do"
-_FULL = "scipy.linalg.solve of the full matrix"
 SPARSE = (
     "the matrix's elements: C = S.tocoo() outside; y = np.zeros(S.shape[0]); np.add.at(y, C.row, C.data * x[C.col]) in "
     "the place of y = S @ x; S.toarray() @ x for a small one"
@@ -42,9 +41,6 @@ OTHERWISE: dict[str, str] = {
     **dict.fromkeys(("eig", "eigvals", "schur"), _SPECTRUM),
     "polyfit": "np.linalg.lstsq(V, y)[0], with V = np.vander(x, degree + 1)",
     "poly1d": "np.polyval(p, x)", "Polynomial": "np.polyval(p[::-1], x)",
-    **dict.fromkeys(("solve_banded", "solveh_banded"), _FULL), "cho_solve_banded": _FULL,
-    "solve_circulant": "scipy.linalg.solve(scipy.linalg.circulant(c), b)",
-    "solve_sylvester": "np.linalg.solve(np.kron(A, np.eye(m)) + np.kron(np.eye(n), B.T), Q.ravel()).reshape(n, m)",
     "perm": "scipy.special.gamma(n + 1) / scipy.special.gamma(n - k + 1)",
     "softplus": "np.logaddexp(0, x)",
     "filtfilt": "scipy.signal.lfilter(b, a, x), and of the result turned round, for a signal with zeros at its ends",

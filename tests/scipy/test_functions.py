@@ -82,6 +82,12 @@ st.multinomial.logpmf([1, 2, 2], 5, p / np.sum(p))
 st.multinomial(5, p / np.sum(p)).pmf([[1, 2, 2], [0, 5, 0], [1, 1, 1]])
 st.matrix_normal.logpdf(K, A, A @ A.T, np.eye(3))|st.norm(b, p).logpdf(k)|st.norm(loc=s).cdf(v)
 st.gamma(a=p, scale=s).logpdf(k * k)|st.norm.ppf(p, b, s)|st.expon.ppf(p)|st.norm(b, p).entropy()|st.norm(s, p).mean()
+sc.eval_legendre(4, v)|sc.eval_jacobi(3, p, s, v)|sc.eval_sh_jacobi(2, p + 2, s + 1, v)|sc.legendre(3)(v)
+sc.eval_genlaguerre(3, s, v)|sc.eval_gegenbauer(3, s, v)|sc.eval_hermite(5, v)|sc.eval_chebyc(4, v)|sc.eval_sh_chebyu(3, v)
+sc.spherical_jn(2, v)|sc.spherical_jn(1, v, True)|sc.spherical_in(3, v)|sc.spherical_yn(2, p)|sc.agm(p, s)|sc.exp10(v)
+sc.diric(v, 5)|sc.gdtr(p, s, 2.0)|sc.gdtrix(s, 2.0, p / 9)|sc.zeta(p + 2)|sc.binom(2.0, s + 3 + p)|sc.poch(-p, 0.5)
+la.solve_banded((1, 0), A[:2], b)|la.solveh_banded(np.stack([p + 3, k / 9]), b, lower=True)|la.solve_sylvester(A, A.T, K)
+la.cholesky_banded(np.stack([p + 3, k / 9]), lower=True)|la.expm_frechet(A / 3, K)|la.matmul_toeplitz((b, k), K)
 st.gmean(v * v)|st.zscore(v)|st.skew(v)|st.kurtosis(v)|st.sem(v)|st.entropy(p)|st.boxcox_llf(0.5, v * v)
 """
 """Calls of these arrays, in which each that is named is traced and moves."""

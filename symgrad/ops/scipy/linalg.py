@@ -222,3 +222,72 @@ def expm(A: Any) -> Any:
     for k in range(_MOST):
         x = np.where(k < squarings, x @ x, x)
     return np.where(squarings <= _MOST, x, np.nan)
+
+
+# -- matrices of bands and equations of matrices, by systems of full ones
+
+
+def _of_bands(lower: int, upper: int, bands: Any) -> Any:
+    """Return the square matrix of diagonals that are rows: element (i, j) stands at ``bands[upper + i - j, j]``."""
+    bands = lift(bands)
+    if bands.ndim != 2 or shape_of(bands)[0] != lower + upper + 1:
+        raise ShapeError(f"(l, u) = {lower, upper} bands are {lower + upper + 1} rows, not {shape_of(bands)}")
+    n = bands.shape[-1]
+    rows = np.arange(n)
+    return sum([np.where(rows[:, None] - rows == k, bands[upper + k], 0) for k in range(-upper, lower + 1)])
+
+
+def _of_half(bands: Any, *, lower: bool) -> Any:
+    """Return the triangle that is given by its diagonals."""
+    rows = shape_of(lift(bands))[0] - 1
+    return _of_bands(rows, 0, bands) if lower else _of_bands(0, rows, bands)
+
+
+def _symmetric(half: Any) -> Any:
+    return half + np.swapaxes(half, -1, -2) - _diagonal(half)
+
+
+def _sylvester(a: Any, b: Any, q: Any) -> Any:
+    """Solve ``a x + x b = q``."""
+    a, b, q = lift(a), lift(b), lift(q)
+    n, m = a.shape[-1], b.shape[-1]
+    both = np.kron(a, np.eye(m, dtype=b.dtype)) + np.kron(np.eye(n, dtype=a.dtype), b.T)
+    return np.reshape(systems.solve(both, np.ravel(q)), (n, m))
+
+
+def _expm_frechet(a: Any, e: Any, method: Any = None, compute_expm: bool = True, check_finite: bool = True) -> Any:
+    """Return the exponential and its derivative in a direction: blocks of the exponential of a matrix of blocks."""
+    a, e = lift(a), lift(e)
+    n = a.shape[0]
+    whole = np.concatenate([np.concatenate([a, e], 1), np.concatenate([np.zeros_like(a), a], 1)])
+    found = expm(whole)
+    return (found[:n, :n], found[:n, n:]) if compute_expm else found[:n, n:]
+
+
+_OF_FULL: dict[str, Any] = {
+    "solve_banded": lambda l_and_u, ab, b, *_, **__: systems.solve(_of_bands(*l_and_u, ab), lift(b)),
+    "solveh_banded": lambda ab, b, overwrite_ab=False, overwrite_b=False, lower=False, *_, **__: systems.solve(
+        _symmetric(_of_half(ab, lower=lower)), lift(b)),
+    "cho_solve_banded": lambda cb_and_lower, b, *_, **__: systems.cho_solve(
+        (_of_half(cb_and_lower[0], lower=cb_and_lower[1]), cb_and_lower[1]), b),
+    "solve_circulant": lambda c, b, *_, **__: systems.solve(circulant(c), lift(b)),
+    "matmul_toeplitz": lambda c_or_cr, x, *_, **__: np.matmul(
+        toeplitz(*c_or_cr) if isinstance(c_or_cr, tuple) else toeplitz(c_or_cr), lift(x)),
+    "solve_sylvester": _sylvester,
+    "solve_continuous_lyapunov": lambda a, q: _sylvester(a, lift(a).T, q),
+    "solve_lyapunov": lambda a, q: _sylvester(a, lift(a).T, q),
+    "expm_frechet": _expm_frechet,
+}
+for _name, _answer in _OF_FULL.items():
+    answers(Late(f"linalg.{_name}"))(_answer)
+
+
+@answers(Late("linalg.cholesky_banded"))
+def cholesky_banded(ab: Any, overwrite_ab: bool = False, lower: bool = False, check_finite: bool = True) -> Any:
+    """As `scipy.linalg.cholesky_banded`: the factor's diagonals, as those of the matrix are given."""
+    bands = lift(ab)
+    factor = np.linalg.cholesky(_symmetric(_of_half(bands, lower=lower)))
+    n, count = bands.shape[-1], shape_of(bands)[0]
+    if lower:  # what is no element of the matrix stays as it was
+        return np.stack([np.concatenate([np.diagonal(factor, -k), bands[k, n - k :]]) for k in range(count)])
+    return np.stack([np.concatenate([bands[count - 1 - k, :k], np.diagonal(factor, -k)]) for k in range(count)][::-1])
