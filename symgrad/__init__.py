@@ -23,7 +23,6 @@ from symgrad.api.rules.override import override_gradient
 from symgrad.api.trees import ravel_pytree, tree_map, tree_paths
 from symgrad.build.threads import get_num_threads, set_num_threads
 from symgrad.emit.emit import emit
-from symgrad.emit.files import Package
 from symgrad.errors import NoGradient, SymgradError, SymgradWarning
 from symgrad.options import Options
 from symgrad.trace.overrides import named
@@ -36,6 +35,7 @@ if TYPE_CHECKING:
     from symgrad.api.check import check_grads
     from symgrad.api.formulas import from_sympy
     from symgrad.api.rules.define import define_op, extern
+    from symgrad.emit.files import Package
 
 __all__ = [
     "Function", "NoGradient", "Options", "Package", "Spec", "SymgradError", "SymgradWarning", "Tracer",
@@ -49,7 +49,7 @@ __all__ = [
 _LATE = {
     "check_grads": "symgrad.api.check",
     "define_op": "symgrad.api.rules.define", "extern": "symgrad.api.rules.define",
-    "from_sympy": "symgrad.api.formulas",
+    "from_sympy": "symgrad.api.formulas", "Package": "symgrad.emit.files",
 }
 
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from symgrad.api.call.arguments import Argnums, Arguments, annotated_specs
-from symgrad.emit.files import Package
 from symgrad.errors import ArgumentValueError
 from symgrad.trace.signature import specs_in
+
+if TYPE_CHECKING:
+    from symgrad.emit.files import Package
 
 
 def emit(
