@@ -597,7 +597,7 @@ class _Comparison:
     def narrowed(self, order: int, found: Any, exact: Arrays) -> None:
         """Compare what was computed in float32 with the same in float64."""
         for k, (narrow, wide) in enumerate(zip(_in_float64(found), exact, strict=True)):
-            floor = 64 * float(np.finfo(np.float32).eps) * _largest(wide)
+            floor = 64 * float(np.finfo(np.float32).eps) * _largest_finite(wide)
             self.all_of(order, k, narrow, wide, np.zeros(wide.shape), floor, "the same in float64")
 
     def all_of(
@@ -656,15 +656,15 @@ def _in_float64(found: Any) -> Arrays:
     return [np.asarray(g, np.float64) for g in found]
 
 
-def _largest(x: Any) -> float:
+def _largest_finite(x: Any) -> float:
     finite = np.abs(x[np.isfinite(x)]) if x.ndim else np.abs(x) * np.isfinite(x)
     return float(np.max(finite, initial=0.0))
 
 
 def _floor(g: Any, value: float, x: Any) -> float:
     """Return what rounding alone may leave: that of the largest derivative, and of the value where all cancel."""
-    size = value / max(1.0, _largest(x)) if np.isfinite(value) else 0.0
-    return ROUNDING * max(_largest(g), size)
+    size = value / max(1.0, _largest_finite(x)) if np.isfinite(value) else 0.0
+    return ROUNDING * max(_largest_finite(g), size)
 
 
 def _agree(one: float, other: float, allowed: float) -> bool:

@@ -22,10 +22,10 @@ def addresses(letter: str) -> list[int]:
     from scipy.linalg import cython_blas, cython_lapack
 
     modules = {"cython_blas": cython_blas, "cython_lapack": cython_lapack}
-    return [_address(modules[module].__pyx_capi__[letter + name], letter + name) for module, name in NAMES]
+    return [_capsule_address(modules[module].__pyx_capi__[letter + name], letter + name) for module, name in NAMES]
 
 
-def _address(capsule: Any, name: str) -> int:
+def _capsule_address(capsule: Any, name: str) -> int:
     signature, found = pointed(capsule)
     if ", int *" not in signature and "(int *" not in signature:
         raise ToolchainError(

@@ -830,11 +830,11 @@ class _Trial:
         for d, term in enumerate(mine):
             if not term.dense:
                 return None
-            fixed = moving(term, around, tiles)
+            fixed = fixed_in(term, around, tiles)
             if not fixed:
                 spans.append(term.span)
                 continue
-            if touch is None or not theirs or fixed != moving(theirs[d], around, tiles):
+            if touch is None or not theirs or fixed != fixed_in(theirs[d], around, tiles):
                 return None
             if len(fixed) == len(term.steps or ()) == len(theirs[d].steps or ()) and term.start == theirs[d].start:
                 spans.append(term.span)
@@ -1078,7 +1078,7 @@ def runs_before(start: Touch, touch: Touch | None) -> bool:
     return start.site.guards == guards[: len(start.site.guards)]
 
 
-def moving(term: TriedIndex, around: Around, tiles: list[Any]) -> list[tuple[Any, int]]:
+def fixed_in(term: TriedIndex, around: Around, tiles: list[Any]) -> list[tuple[Any, int]]:
     """Return what of an index is fixed in an iteration of loops: their variables, and the tiles that others walk."""
     steps = [each for each in term.steps or () if not isinstance(each[0], Axis)]
     named = [(loop if loop in around else loop.window, step) for loop, step in steps]

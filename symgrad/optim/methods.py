@@ -29,7 +29,7 @@ def elementwise(step: Callable[..., tuple[Any, ...]], kept: Mapping[str, Number 
         hyper: its hyper-parameters.
     """
     def init(params: Any) -> dict[str, Any]:
-        return {name: tree_map(partial(_like, start=start), params) for name, start in kept.items()}
+        return {name: tree_map(partial(_begun_like, start=start), params) for name, start in kept.items()}
 
     def update(params: Any, grads: Any, state: Any, t: Any, hyper: Any) -> tuple[Any, Any, dict[str, Any]]:
         own = [state[name] for name in kept]
@@ -276,7 +276,7 @@ def lion(
 # -- what several share
 
 
-def _like(p: Any, start: Any) -> Any:
+def _begun_like(p: Any, start: Any) -> Any:
     return (np.copy(p) if start is None else np.full_like(p, start))[()]  # of a number a number
 
 

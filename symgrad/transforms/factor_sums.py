@@ -39,7 +39,7 @@ def factor_sums(program: Program) -> Program:
     1
     """
     nodes = program.nodes()
-    sums = [(node.inputs[0], frozenset(node.param("axes"))) for node in nodes if _is_sum(node)]
+    sums = [(node.inputs[0], frozenset(node.param("axes"))) for node in nodes if _doubles(node)]
     if not any(x.op.labels or _is_linear_in(x) or x.op.numpy is np.multiply for x, _ in sums):
         return program
     return _from_others(_before_products(program))
@@ -48,16 +48,16 @@ def factor_sums(program: Program) -> Program:
 def _before_products(program: Program) -> Program:
     """Sum factors before products."""
     nodes = program.nodes()
-    sums = [(node.inputs[0], frozenset(node.param("axes"))) for node in nodes if _is_sum(node)]
+    sums = [(node.inputs[0], frozenset(node.param("axes"))) for node in nodes if _doubles(node)]
     uses = Uses(Counter([i for node in nodes for i in node.inputs] + [*program.outputs]), {})
     for node in nodes:
         level = max([uses.level[i] for i in node.inputs], default=0)
-        uses.level[node] = level + (_is_sum(node) and upper(size(node.inputs[0].shape)) > upper(size(node.shape)) ** 2)
+        uses.level[node] = level + (_doubles(node) and upper(size(node.inputs[0].shape)) > upper(size(node.shape)) ** 2)
     if not any(_has_product(x, x, axes, uses) for x, axes in sums):
         return program
 
     def rewrite(graph: Graph, old: Node, inputs: tuple[Node, ...]) -> Node:
-        if _is_sum(old):
+        if _doubles(old):
             axes = frozenset(old.param("axes"))
             if _has_product(old.inputs[0], inputs[0], axes, uses):
                 return _sum_terms(graph, old.inputs[0], inputs[0], axes, uses)
@@ -96,7 +96,7 @@ def _from_others(program: Program) -> Program:
     """Make a sum of another one that has fewer factors, where those it has more are the same along the axes."""
     groups: dict[Any, list[tuple[Node, Factors]]] = {}
     for node in program.nodes():
-        if _is_sum(node):
+        if _doubles(node):
             axes = frozenset(node.param("axes"))
             found = _apart_from_sum(node.inputs[0], axes)
             groups.setdefault((axes, node.inputs[0].shape, frozenset(found.varying.items())), []).append((node, found))
@@ -137,7 +137,7 @@ class Uses(NamedTuple):
     level: dict[Node, int]
 
 
-def _is_sum(node: Node) -> bool:
+def _doubles(node: Node) -> bool:
     """Whether a node is a sum of doubles: in single precision a factor's sum overflows where products may not."""
     return is_sum(node) and node.dtype.itemsize == 8
 

@@ -246,4 +246,4 @@ def test_other_integers_are_refused():
     new.restype, new.argtypes = ctypes.py_object, (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)
     signature = b"void (char *, int64_t *, double *)"
     with pytest.raises(ToolchainError, match=r"dgemm has the parameters .*int64_t.*without C's int"):
-        blas._address(new(1, signature, None), "dgemm")
+        blas._capsule_address(new(1, signature, None), "dgemm")

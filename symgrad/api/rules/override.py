@@ -84,7 +84,7 @@ class _InForce:
             if isinstance(rule, types.FunctionType):
                 defaults = [*(rule.__defaults__ or ()), *(rule.__kwdefaults__ or {}).values()]
                 self.kept[-1:] = [rule.__code__, rule.__globals__, *defaults, *Captured(rule).values()]
-        self.same = tuple([_identity(each) for each in self.kept])
+        self.same = tuple([_told_by(each) for each in self.kept])
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, _InForce) and self.same == other.same
@@ -93,7 +93,7 @@ class _InForce:
         return hash(self.same)
 
 
-def _identity(value: Any) -> Any:
+def _told_by(value: Any) -> Any:
     """Return what a value is compared by: names, code and numbers by what they say, others by their identity."""
     if isinstance(value, (int, float)):
         return type(value), repr(value)

@@ -64,14 +64,14 @@ def evaluated(tree: Any, sizes: Mapping[str, int]) -> int:
     >>> evaluated({"sum": [-1, {"product": [2, {"symbol": "n"}]}]}, {"n": 4})
     7
     """
-    return int(_value_at(tree, sizes))
+    return int(_number_at(tree, sizes))
 
 
-def _value_at(tree: Any, sizes: Mapping[str, int]) -> int | Fraction:
+def _number_at(tree: Any, sizes: Mapping[str, int]) -> int | Fraction:
     if type(tree) is int:
         return tree
     ((word, content),) = tree.items()
-    return sizes[content] if word == "symbol" else _REDUCED[word]([_value_at(item, sizes) for item in content])
+    return sizes[content] if word == "symbol" else _REDUCED[word]([_number_at(item, sizes) for item in content])
 
 
 _REDUCED = {word: EVALUATE[name] for word, name in _BUILD.items()} | {"quotient": lambda a: fraction(*a)}

@@ -65,9 +65,9 @@ def _planned(loop: Loop, inside: list[Statement], uses: dict[Array, list[Use]]) 
         mine = [s for s in alone if any(a.array in group for a in s.touched) and not loop.members.issuperset(s.axes)]
         across = [(s, access) for s in mine for access in s.touched if crosses(access, loop, able)]
         lasts = any(len({around for _, around, _ in uses[array]}) > 1 for array in group)
-        if lasts and pays(group, mine, able, loop) and all(is_again(*each, loop, written) for each in across):
+        if lasts and gains(group, mine, able, loop) and all(is_again(*each, loop, written) for each in across):
             turned.update({array: (with_rows_last(array, able[array], array.name), able[array]) for array in group})
-            for d, array in sorted({(row_of(a, loop), a.array): None for _, a in across}, key=lambda each: each[0]):
+            for d, array in sorted({(rows_along(a, loop), a.array): None for _, a in across}, key=lambda each: each[0]):
                 copies.setdefault(array, (with_rows_last(array, d, "c"), d))
     return (turned, copies) if turned or copies else None
 
@@ -77,7 +77,7 @@ def _reorder(loop: Loop, turned: Places, copies: Places) -> Loop:
 
     def moved(access: Access) -> Access:
         into, d = turned.get(access.array) or copies.get(access.array) or (access.array, -1)
-        walks = access.is_bare and row_of(access, loop) == d
+        walks = access.is_bare and rows_along(access, loop) == d
         return Access(into, last(access.indices, d)) if access.array in turned or (d >= 0 and walks) else access
 
     def change(_: Item, item: Item) -> Item:
@@ -100,14 +100,14 @@ def groups(statements: list[Statement], able: dict[Array, int]) -> list[list[Arr
     return list({id(group): group for group in found.values()}.values())
 
 
-def pays(group: list[Array], statements: list[Statement], able: dict[Array, int], loop: Loop) -> bool:
+def gains(group: list[Array], statements: list[Statement], able: dict[Array, int], loop: Loop) -> bool:
     """Whether arrays are of unknown extents, and reckoned with; what has the rows twice is long itself."""
     others = [dim for array in group for d, dim in enumerate(array.shape) if d != able[array]]
     reckons = any(s.how != How.SET or isinstance(s.value, Apply) for s in statements)
     return reckons and any(type(dim) is not int for dim in others) and loop.extent not in others
 
 
-def row_of(access: Access, loop: Loop) -> int:
+def rows_along(access: Access, loop: Loop) -> int:
     """Return the first dimension along which an access walks with the rows, -1 where there is none."""
     for d, index in enumerate(access.indices):
         if varies(index, loop.members):
@@ -117,7 +117,7 @@ def row_of(access: Access, loop: Loop) -> int:
 
 def crosses(access: Access, loop: Loop, able: dict[Array, int]) -> bool:
     """Whether it is an access that leaps from row to row, of an array that stays as it is."""
-    d = row_of(access, loop)
+    d = rows_along(access, loop)
     return access.array not in able and d >= 0 and (access.flat or any(dim != 1 for dim in access.array.shape[d + 1 :]))
 
 

@@ -207,12 +207,12 @@ def lanes(loop: Loop, storage: Storages, named: dict[Axis, Axis]) -> tuple[tuple
         elif not target.along(loop.members):
             return None
     read = {access.array for s in body for access in s.reads}
-    if any(array in read for array in sums) or meet(loop, body, storage, named):
+    if any(array in read for array in sums) or iterations_meet(loop, body, storage, named):
         return None
     return tuple((how, array) for array, how in sums.items())
 
 
-def meet(loop: Loop, body: list[Statement], storage: Storages, named: dict[Axis, Axis]) -> bool:
+def iterations_meet(loop: Loop, body: list[Statement], storage: Storages, named: dict[Axis, Axis]) -> bool:
     """Whether iterations may touch what others write: an array that is written at `i + 1` and, say, at `i + 2`.
 
     Two accesses do not meet where the same index walks both, or where others of theirs never are the same.

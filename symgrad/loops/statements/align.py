@@ -294,7 +294,7 @@ class _Aligned:
                 continue
             offset, extent, frame = self.moved[target.array, d]
             place = simplified(index + offset)
-            if near(place, extent):
+            if near_an_end(place, extent):
                 new = Axis("ijklmnpqrstuvw"[d], extent)
                 self.axes.insert(0, new)
                 self.ranges.append((new, place, simplified(place + 1)))
@@ -325,7 +325,7 @@ class _Aligned:
         return substitute(index, self.by) if self.by else index
 
 
-def near(place: Any, extent: Any) -> bool:
+def near_an_end(place: Any, extent: Any) -> bool:
     """Whether it is a place by one of the two ends."""
     back = simplified(extent - place)
     return (type(place) is int and 0 <= place <= EDGE) or (type(back) is int and 0 < back <= EDGE)

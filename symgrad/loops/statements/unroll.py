@@ -52,7 +52,7 @@ def unroll(lowered: LoopProgram) -> LoopProgram:
     made = [expanded(s, axes) for s, axes in zip(lowered.statements, chosen, strict=True)]
     whole = still_whole(made)
     for k, s in enumerate(lowered.statements):
-        if chosen[k] and s.target.array in whole and moves(s.value, whole):
+        if chosen[k] and s.target.array in whole and only_moves(s.value, whole):
             made[k] = [resolved(s, {})]
     splitting = Splitting(statements := [s for group in made for s in group])
     statements = [splitting.statement(s) for s in statements]
@@ -74,7 +74,7 @@ def still_whole(made: list[list[Statement]]) -> set[Array]:
     return {access.array for s in statements for access in s.touched} - set(taken)
 
 
-def moves(value: Any, whole: set[Array]) -> bool:
+def only_moves(value: Any, whole: set[Array]) -> bool:
     """Whether it is a number, or an element of an array that stays whole: the loop that copies it is good as it is."""
     return isinstance(value, Number) or (
         isinstance(value, Access) and value.array in whole and value.array.is_temporary

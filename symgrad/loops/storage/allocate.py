@@ -40,7 +40,7 @@ class Life(NamedTuple):
     homes: frozenset[Outlined | None] = frozenset([None])
 
 
-class Touch(NamedTuple):
+class ArrayTouch(NamedTuple):
     """One access of an array: its item, the item's number, and what is around the item."""
 
     number: int
@@ -122,7 +122,7 @@ def rounded_up(size: Any, unit: int) -> Any:
 
 def lives(program: LoopProgram, arrays: Iterable[Array]) -> dict[Array, Life]:
     """Return when each array is alive, and for whom."""
-    touches: dict[Array, list[Touch]] = {array: [] for array in arrays}
+    touches: dict[Array, list[ArrayTouch]] = {array: [] for array in arrays}
     spans: dict[Item, tuple[int, int]] = {}
     previous: tuple[Item, ...] | None = None
     around: tuple[Item, ...] = ()
@@ -143,11 +143,11 @@ def lives(program: LoopProgram, arrays: Iterable[Array]) -> dict[Array, Life]:
             spans[one] = (spans[one][0] if one in spans else number, number)
         for access in accesses:
             if access.array in touches:
-                touches[access.array].append(Touch(number, item, access, inside, team, home))
+                touches[access.array].append(ArrayTouch(number, item, access, inside, team, home))
     return {array: _life(array, program.storage[array], found, spans) for array, found in touches.items()}
 
 
-def _life(array: Array, storage: Storage, touches: list[Touch], spans: dict[Item, tuple[int, int]]) -> Life:
+def _life(array: Array, storage: Storage, touches: list[ArrayTouch], spans: dict[Item, tuple[int, int]]) -> Life:
     team = touches[0].team
     for touch in touches:
         if team is not None and (touch.team is not team or team.axis in touch.access.indices):
@@ -159,7 +159,7 @@ def _life(array: Array, storage: Storage, touches: list[Touch], spans: dict[Item
     return Life(min([first for first, _ in ends]), max([last for _, last in ends]), team, homes)
 
 
-def carries(item: Item, array: Array, storage: Storage, touches: list[Touch], team: Loop | None) -> bool:
+def carries(item: Item, array: Array, storage: Storage, touches: list[ArrayTouch], team: Loop | None) -> bool:
     """Whether what one iteration leaves in an array may be read by a later one, or is there for another thread.
 
     It may not where each iteration starts the array anew, and where its elements do not belong to iterations.

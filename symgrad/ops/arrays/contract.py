@@ -96,7 +96,7 @@ def _cut_along(labels: str, x: Any, where: dict[str, Any]) -> Any:
     return OPS["slice"](x, index=tuple([where.get(label) or (0, dim, 1) for label, dim in pairs]))
 
 
-def _text(node: Node, names: list[str]) -> str:
+def _einsum_text(node: Node, names: list[str]) -> str:
     subscripts = node.params[0]
     terms, result = parse(subscripts)
     if len(terms) == 2 and terms[0] and terms[1] and terms[0][-1] == terms[1][-2 if len(terms[1]) > 1 else 0]:
@@ -108,7 +108,7 @@ def _text(node: Node, names: list[str]) -> str:
 
 
 einsum = structured(
-    name="einsum", params=("subscripts",), infer=_infer, body=_body, vjp=_contraction_vjp, text=_text,
+    name="einsum", params=("subscripts",), infer=_infer, body=_body, vjp=_contraction_vjp, text=_einsum_text,
     evaluate=lambda *operands, subscripts: np.einsum(subscripts, *operands, optimize=len(operands) > 1),
     regular=True, linear=(0, 1, 2), labels=parse,
     sample=(case(lambda a, b: (a @ b) ** 2, (3, 4), (4, 2)), case(lambda a, b: a @ b, (4,), (4,)),

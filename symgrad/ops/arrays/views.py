@@ -117,7 +117,7 @@ def unbroadcast(g: Any, shape: tuple[Any, ...]) -> Any:
     return OPS["expand_dims"](summed, axes=tuple([k - lead for k in ones])) if ones else summed
 
 
-def _among(rest: Any, axes: tuple[int, ...], filling: int) -> tuple[Any, ...]:
+def _with_number_at(rest: Any, axes: tuple[int, ...], filling: int) -> tuple[Any, ...]:
     """Put a number at some axes, and the others in order around it."""
     others = iter(rest)
     return tuple([filling if k in axes else next(others) for k in range(len(rest) + len(axes))])
@@ -125,7 +125,7 @@ def _among(rest: Any, axes: tuple[int, ...], filling: int) -> tuple[Any, ...]:
 
 expand_dims = structured(
     name="expand_dims", params=("axes",), evaluate=lambda x, axes: np.expand_dims(x, axis=axes),
-    infer=lambda x, axes: (_among(x.shape, axes, 1), x.dtype),
+    infer=lambda x, axes: (_with_number_at(x.shape, axes, 1), x.dtype),
     body=lambda node: copy_body(node, lambda *i: shapes.without(i, node.params[0])),
     view=True, whole=True, ordered=True, vjp=lambda g, y, x, axes: OPS["squeeze"](g, axes=axes),
     text=lambda node, names: f"np.expand_dims({names[0]}, {node.params[0]})",
@@ -142,7 +142,7 @@ def _squeeze_infer(x: Node, axes: tuple[int, ...]) -> tuple[Shape, Any]:
 
 squeeze = structured(
     name="squeeze", params=("axes",), infer=_squeeze_infer, evaluate=lambda x, axes: np.squeeze(x, axis=axes),
-    body=lambda node: copy_body(node, lambda *i: _among(i, node.params[0], 0)),
+    body=lambda node: copy_body(node, lambda *i: _with_number_at(i, node.params[0], 0)),
     view=True, whole=True, ordered=True, vjp=lambda g, y, x, axes: OPS["expand_dims"](g, axes=axes),
     text=lambda node, names: f"np.squeeze({names[0]}, {node.params[0]})",
     sample=(case(lambda a: np.squeeze(a, 1) ** 2, (2, 1, 3)), case(lambda a: np.squeeze(a) ** 2, (1, 2, 1))),

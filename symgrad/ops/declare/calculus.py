@@ -257,7 +257,7 @@ def _piecewise(expression: Any, _known: dict[Any, Any]) -> _Steps:
     return value
 
 
-def _over(reduce: Callable[..., Any], again: Callable[[Any, Any], Any]) -> _Word:
+def _over_limits(reduce: Callable[..., Any], again: Callable[[Any, Any], Any]) -> _Word:
     """Make the word of a sum or a product over an index: over one more axis, in front."""
 
     def steps(expression: Any, known: dict[Any, Any]) -> _Steps:
@@ -321,8 +321,8 @@ def _print_matmul(a: Any, b: Any) -> Any:
 
 _WORDS: dict[str, _Word] = {
     "Add": _sum, "Mul": _product, "Pow": _print_power, "Piecewise": _piecewise, "ITE": _word(np.where),
-    "Sum": _over(np.sum, lambda value, count: value * count),
-    "Product": _over(np.prod, lambda value, count: value**count),
+    "Sum": _over_limits(np.sum, lambda value, count: value * count),
+    "Product": _over_limits(np.prod, lambda value, count: value**count),
     "Abs": _word(np.abs), "Max": _folds(np.maximum), "Min": _folds(np.minimum), "Heaviside": _word(np.heaviside),
     "Mod": _word(np.remainder), "frac": _word(lambda x: x - np.floor(x)), "sinc": _word(lambda x: np.sinc(x / math.pi)),
     "sec": _word(lambda x: 1 / np.cos(x)), "csc": _word(lambda x: 1 / np.sin(x)), "cot": _word(lambda x: 1 / np.tan(x)),

@@ -212,7 +212,7 @@ def tried(
         The signs of its result, and for each input whether the cotangent is finite, when that of the result is.
     """
     apart = [k for k, (*_, same) in enumerate(given) if same == k]
-    columns = [_numbers(given[k][0], given[k][1], near=near or op.moderate) for k in apart]
+    columns = [_signs_of_numbers(given[k][0], given[k][1], near=near or op.moderate) for k in apart]
     places = np.indices([len(column) for column in columns]).reshape(len(apart), -1)
     at = {k: column[place] for k, column, place in zip(apart, columns, places, strict=True)}
     x = [at[same] for *_, same in given]
@@ -231,7 +231,7 @@ def tried(
         return signs, tuple([isinstance(slope, none) or bool(np.all(np.isfinite(slope))) for slope in slopes])
 
 
-def _numbers(dtype: np.dtype[Any], known: Any, *, near: bool) -> Any:
+def _signs_of_numbers(dtype: np.dtype[Any], known: Any, *, near: bool) -> Any:
     """Return numbers of a dtype to try; large ones, so that what is subtracted from them does not turn their sign."""
     if isinstance(known, float):
         return np.array([known]).astype(dtype)
