@@ -158,10 +158,10 @@ def triangles(program: LoopProgram) -> LoopProgram:
     written, wanted = _zero_beyond(program.statements), _wanted(program.statements)
     if not written and not wanted:
         return program
-    return program.with_body(tuple([_marked(s, written, wanted) if s.is_contraction else s for s in program.statements]))
+    return program.with_body(tuple([_limit(s, written, wanted) if s.is_contraction else s for s in program.statements]))
 
 
-def _marked(s: Statement, written: dict[Array, Triangle], wanted: dict[Array, Triangle]) -> Statement:
+def _limit(s: Statement, written: dict[Array, Triangle], wanted: dict[Array, Triangle]) -> Statement:
     known = [(access, written.get(access.array)) for access in accesses(s.value)]
     for access, triangle in [*known, (s.target, wanted.get(s.target.array))]:
         if triangle is not None and not access.flat:
