@@ -209,7 +209,13 @@ class Function(Generic[P, R]):
         shorts = self._shorts
         if shorts and not kwargs and not active.entered and (result := shorts[0](args)) is not MISS:
             return result
-        return self._at_length(args, kwargs)  # type: ignore[no-any-return]  # where inner functions may hold variables
+        try:
+            return self._at_length(args, kwargs)  # type: ignore[no-any-return]  # where inner functions hold variables
+        except SymgradError as error:
+            if self._options.verifies or active.entered:
+                raise
+            __tracebackhide__ = True  # IPython and pytest go past this frame
+            raise shortened(error)  # noqa: B904 - it is the same
 
     def _at_length(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Call as another short way goes; or trace, compile, convert."""
@@ -229,11 +235,7 @@ class Function(Generic[P, R]):
                     instead=".lower(...) of specs, to look at what is compiled; specs=(...) where "
                     f"{self.__name__} is made, to compile for them; arrays in calls",
                 )
-        try:
-            entry, result = self._taken(self._find(call), call, lambda entry: entry.call.converted(call.leaves))
-        except SymgradError as error:
-            __tracebackhide__ = not self._options.verifies  # IPython and pytest go past this frame
-            raise error if self._options.verifies else shortened(error)  # noqa: B904 - it is the same
+        entry, result = self._taken(self._find(call), call, lambda entry: entry.call.converted(call.leaves))
         if not active.outside and entry.short is not None:
             # The next calls try this one first, then those before: of other conditions, or of other sizes.
             self._shorts = (entry.short, *[one for one in self._shorts if one is not entry.short][: AT_HAND - 1])
