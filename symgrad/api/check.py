@@ -9,7 +9,8 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import cached_property, partial, update_wrapper
+from inspect import signature
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -228,7 +229,7 @@ class Projection:
         def checked(floats: Any, others: Any) -> Any:
             return self.projected(self.call(self.fun, floats, others))
 
-        return grad(checked, options=self.options)
+        return grad(self._reaching(checked), options=self.options)
 
     def along(self, modes: frozenset[str], order: int) -> Function[..., Any]:
         """Compile what else is checked, in one module: derivatives along a direction d, and the gradient's along v.
@@ -256,7 +257,12 @@ class Projection:
                 found["fwd"] = jvp(lambda floats: gradient(floats, others), (floats,), (v,))[1]
             return found
 
-        return jit(derivatives, options=self.options)
+        return jit(self._reaching(derivatives), options=self.options)
+
+    def _reaching(self, made: Any) -> Any:
+        """Let what is made of the function say so: SciPy's functions in closures are replaced while it is traced."""
+        made.__signature__ = signature(made)
+        return update_wrapper(made, self.fun, assigned=(), updated=())
 
 
 RTOL = {"complex step": 1e-10, "central differences": 1e-8, "float64": 1e-3}

@@ -165,6 +165,26 @@ def polar(a: Any, side: str = "right") -> Any:
     return turn, 0.5 * (part + np.swapaxes(part, -1, -2))
 
 
+@answers(Late("linalg.orthogonal_procrustes"))
+def orthogonal_procrustes(A: Any, B: Any, check_finite: bool = True) -> Any:
+    u, w, v = systems.svd(np.swapaxes(lift(A), -1, -2) @ lift(B))
+    return u @ v, np.sum(w)
+
+
+@answers(Late("linalg.rq"))
+def rq(a: Any, overwrite_a: bool = False, lwork: Any = None, mode: str = "full", check_finite: bool = True) -> Any:
+    """As `scipy.linalg.rq`: what turned round is the transpose of QR."""
+    q, r = qr(np.swapaxes(lift(a)[::-1, ::-1], -1, -2), mode="full" if mode == "r" else mode)
+    r = np.swapaxes(r, -1, -2)[::-1, ::-1]
+    return r if mode == "r" else (r, np.swapaxes(q, -1, -2)[::-1, ::-1])
+
+
+@answers(Late("linalg.qr_multiply"))
+def qr_multiply(a: Any, c: Any, mode: str = "right", pivoting: bool = False, *_: Any, **__: Any) -> Any:
+    q, r = qr(a, mode="economic", pivoting=pivoting)
+    return (lift(c) @ q if mode == "right" else q @ lift(c)), r
+
+
 # -- matrices of a vector's elements, by places
 
 
@@ -264,6 +284,24 @@ def _expm_frechet(a: Any, e: Any, method: Any = None, compute_expm: bool = True,
     return (found[:n, :n], found[:n, n:]) if compute_expm else found[:n, n:]
 
 
+def _eigen(full: Any, select: Any, *, values_alone: bool) -> Any:
+    if select not in {"a", "all", 0}:
+        raise UnsupportedError("eigenvalues of a matrix of bands with select=", instead="all of them, sliced")
+    return eigh(full, eigvals_only=values_alone)
+
+
+def _tridiagonal(d: Any, e: Any) -> Any:
+    return np.diag(lift(d)) + np.diag(lift(e), 1) + np.diag(lift(e), -1)
+
+
+def _turned(a: Any) -> tuple[Any, Any]:
+    """Return the cosine and the sine: the exponential of [[0, -A], [A, 0]] has them as its blocks."""
+    a = systems.squared("cosm", lift(a))
+    n, zero = a.shape[-1], np.zeros_like(a)
+    whole = expm(np.concatenate([np.concatenate([zero, -a], 1), np.concatenate([a, zero], 1)]))
+    return whole[:n, :n], whole[n:, :n]
+
+
 _OF_FULL: dict[str, Any] = {
     "solve_banded": lambda l_and_u, ab, b, *_, **__: systems.solve(_of_bands(*l_and_u, ab), lift(b)),
     "solveh_banded": lambda ab, b, overwrite_ab=False, overwrite_b=False, lower=False, *_, **__: systems.solve(
@@ -277,6 +315,16 @@ _OF_FULL: dict[str, Any] = {
     "solve_continuous_lyapunov": lambda a, q: _sylvester(a, lift(a).T, q),
     "solve_lyapunov": lambda a, q: _sylvester(a, lift(a).T, q),
     "expm_frechet": _expm_frechet,
+    "eig_banded": lambda a_band, lower=False, eigvals_only=False, overwrite_a_band=False, select="a", *_, **__: _eigen(
+        _symmetric(_of_half(a_band, lower=lower)), select, values_alone=eigvals_only),
+    "eigvals_banded": lambda a_band, lower=False, overwrite_a_band=False, select="a", *_, **__: _eigen(
+        _symmetric(_of_half(a_band, lower=lower)), select, values_alone=True),
+    "eigh_tridiagonal": lambda d, e, eigvals_only=False, select="a", *_, **__: _eigen(
+        _tridiagonal(d, e), select, values_alone=eigvals_only),
+    "eigvalsh_tridiagonal": lambda d, e, select="a", *_, **__: _eigen(_tridiagonal(d, e), select, values_alone=True),
+    "cosm": lambda A: _turned(A)[0], "sinm": lambda A: _turned(A)[1], "tanm": lambda A: systems.solve(*_turned(A)),
+    "pinvh": lambda a, atol=None, rtol=None, lower=True, return_rank=False, *_, **__: pinv(
+        _symmetric(np.tril(lift(a)) if lower else np.triu(lift(a))), atol=atol, rtol=rtol, return_rank=return_rank),
 }
 for _name, _answer in _OF_FULL.items():
     answers(Late(f"linalg.{_name}"))(_answer)
