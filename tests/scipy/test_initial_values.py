@@ -10,6 +10,7 @@ import scipy.integrate
 from scipy.integrate import odeint, solve_ivp
 
 import symgrad as sg
+from symgrad.errors import SymgradError
 from tests.table import GENTLY, INTERPRETED
 
 A = np.array([[-0.1, 2.0], [-2.0, -0.1]])
@@ -113,13 +114,17 @@ def test_one_path_for_all_steps_and_batches() -> None:
 WRONG: dict[str, tuple[Any, str]] = {
     "outside": (lambda y: solve_ivp(spiral, (0, 1), y, t_eval=[2.0], args=(1.0,)), "not within `t_span`"),
     "not in order": (lambda y: solve_ivp(spiral, (0, 1), y, t_eval=[0.5, 0.2], args=(1.0,)), "not properly sorted"),
+    "between traced times": (lambda y: solve_ivp(spiral, (0, y[0]), y, args=(1.0,)), "instead: t_eval="),
+    "times in a matrix": (lambda y: solve_ivp(spiral, (0, 1), y, t_eval=[[0.5]]), "`t_eval` must be 1-dimensional"),
+    "no such method": (lambda y: solve_ivp(spiral, (0, 1), y, "RK99", [0.5]), "`method` must be one of RK45"),
+    "fewer slopes": (lambda y: solve_ivp(lambda _, y: y[:1], (0, 1), y, t_eval=[0.5]), r"shape \(1,\) where"),
     "a matrix": (lambda y: odeint(lambda y, _: -y, y[None] * np.ones((2, 2)), T), "`y0` must be 1-dimensional"),
 }
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_what_is_wrong_is_said_as_scipy_says_it(name: str) -> None:
+def test_what_is_wrong_is_said_with_its_line(name: str) -> None:
     function, message = WRONG[name]
-    with pytest.raises(ValueError, match=message) as found:
+    with pytest.raises(SymgradError, match=message) as found:
         sg.jit(function)(Y0)
     assert f"{__file__}:{function.__code__.co_firstlineno}" in str(found.value)

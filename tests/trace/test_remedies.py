@@ -182,6 +182,7 @@ SAME: dict[str, Any] = {
 }
 
 
+@pytest.mark.filterwarnings("ignore:.* reads what eval")
 @pytest.mark.parametrize("name", SAME)
 def test_what_is_written_instead_is_the_same(name):
     """In NumPy, and traced: an advice that is refused in its turn is none."""

@@ -23,7 +23,7 @@ from symgrad.ops.declare.forms import Late, answers, is_traced
 SAFETY, LEAST, MOST = 0.9, 0.2, 10.0
 """By what the error's estimate is trusted, and how far one step's length is from the next one's: SciPy's numbers."""
 
-METHODS = ("RK45", "RK23", "DOP853")
+METHODS, IMPLICIT = ("RK45", "RK23", "DOP853"), ("Radau", "BDF", "LSODA")
 _GONE = ("sol", "t_events", "y_events")
 
 
@@ -34,16 +34,25 @@ def solve_ivp(
 ) -> Any:
     """Solve at the times `t_eval`; without them, or with events, the steps are results: SciPy's own Python runs."""
     name = method if isinstance(method, str) else method.__name__
-    if name not in METHODS:
+    if name not in {*METHODS, *IMPLICIT}:
+        raise ArgumentValueError(f"`method` must be one of {', '.join((*METHODS, *IMPLICIT))}, not {name}")
+    if name in IMPLICIT:
         raise UnsupportedError(
             f"the implicit method {name} of scipy.integrate.solve_ivp on traced values",
             instead='method="RK45", "RK23" or "DOP853", which take short steps where a problem is stiff',
         )
     if t_eval is None or events is not None or dense_output or vectorized:
+        if any(map(is_traced, t_span)):
+            raise UnsupportedError(
+                "scipy.integrate.solve_ivp between traced times, which gives each step it takes",
+                instead="t_eval=, the times at which the solution is wanted, without events and dense_output",
+            )
         return NotImplemented
     start, end = t_span
     given = {key: value for key, value in options.items() if key in {"rtol", "atol", "max_step", "first_step"}}
     times = lift(t_eval)
+    if times.ndim != 1:
+        raise ShapeError(f"`t_eval` must be 1-dimensional, not of shape {times.shape}")
     if not any(map(is_traced, (times, start, end))):
         ahead = np.sign(end - start) * np.diff(times)
         if np.any(times < min(start, end)) or np.any(times > max(start, end)):
@@ -85,7 +94,7 @@ class _Steps:
         if self.y0.ndim != 1:
             raise ShapeError("`y0` must be 1-dimensional.")
         self.size = int(self.y0.shape[0])
-        self.fun: Callable[[Any, Any], Any] = lambda t, y: np.reshape(lift(fun(t, y), np.float64), (self.size,))
+        self.given = fun
         self.table = getattr(import_module("scipy.integrate"), method)
         self.start, self.end = lift(start, np.float64), stop_gradient(lift(end, np.float64))
         self.rtol, self.atol, self.max_step = np.maximum(rtol, 100 * np.finfo(float).eps), atol, max_step
@@ -93,6 +102,16 @@ class _Steps:
         self.direction = np.where(self.end >= stop_gradient(self.start), 1.0, -1.0)
         self.slope = self.fun(self.start, self.y0)
         self.first, self.called = (self._first_step(), 2) if first_step is None else (first_step, 1)
+
+    def fun(self, t: Any, y: Any) -> Any:
+        """Call the user's function."""
+        slope = lift(self.given(t, y), np.float64)
+        if slope.shape == y.shape or (slope.shape == () and self.size == 1):
+            return np.reshape(slope, (self.size,))
+        raise ShapeError(
+            f"the function of a differential equation returns shape {slope.shape} where y has shape {y.shape}",
+            instead="one derivative for each element of y",
+        )
 
     def _norm(self, x: Any) -> Any:
         return np.sqrt(np.sum(np.square(x))) / self.size**0.5
