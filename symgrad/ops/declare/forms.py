@@ -130,7 +130,7 @@ def answer_scipy() -> int:
                 continue
             function = getattr(function, "original", function)  # a trace may have put its own in the place
             SCIPYS[function] = answer
-            if not getattr(answer, "__module__", "").startswith("symgrad.ops.scipy"):
+            if not getattr(answer, "__module__", "").startswith(("symgrad.ops.scipy", "symgrad.api")):
                 ANSWERS[function] = answer
             if isinstance(answer, Elementwise):
                 answer.numpy = answer.evaluate = function
