@@ -13,6 +13,7 @@ from symgrad.ops.arrays.joining import lift
 from symgrad.ops.declare.domains import nan, normal, positive
 from symgrad.ops.declare.forms import Late, answers, elementwise, is_traced
 from symgrad.ops.elementwise import special
+from symgrad.ops.elementwise.selection import stop
 from symgrad.ops.elementwise.special import no_slope
 from symgrad.ops.numpy.reductions import floating
 from symgrad.ops.scipy import compiled
@@ -53,7 +54,8 @@ def beta(a: Any, b: Any) -> Any:
     """As `scipy.special.beta`, which is finite where an integer below 1 meets a smaller one."""
     a, b = floating(a), floating(b)
     return np.where(np.minimum(a, b) > 0, np.exp(betaln(a, b)), np.where(
-        _is_pole(a), _beta_at_pole(a, b), np.where(_is_pole(b), _beta_at_pole(b, a), _gammas((a, b), a + b))))
+        _is_pole(a), _beta_at_pole(a, b), np.where(_is_pole(b), _beta_at_pole(b, a), np.where(
+            _is_pole(a + b), 0, _gammas((a, b), a + b)))))
 
 
 def _is_pole(x: Any) -> Any:
@@ -76,7 +78,8 @@ def _poch(z: Any, m: Any) -> Any:
     turned = np.exp(gammaln(1 - np.minimum(z, 0)) - gammaln(1 - np.minimum(end, 0)))
     apart = _gammas((np.where(left | positive, 1, end),), np.where(left | positive, 1, z))
     return np.where(positive, np.exp(gammaln(np.where(positive, end, 1)) - gammaln(np.where(positive, z, 1))), np.where(
-        left, turned * np.where(whole, 1 - 2 * (m % 2), sines), np.where(_is_pole(z), 0, apart)))
+        _is_pole(end) & ~_is_pole(z), np.inf, np.where(
+            left, turned * np.where(whole, 1 - 2 * (m % 2), sines), np.where(_is_pole(z), 0, apart))))
 
 
 def _binom(n: Any, k: Any) -> Any:
@@ -85,7 +88,8 @@ def _binom(n: Any, k: Any) -> Any:
     beyond = np.maximum(k - n, -k)
     far = (beyond > 0.5) & (n > -1)
     outside = _sine_of_pi(beyond) / math.pi * np.exp(betaln(np.where(far, n, 0) + 1, np.where(far, beyond, 1)))
-    return np.where(far, outside, 1 / ((n + 1) * beta(np.where(far, 1, n - k + 1), np.where(far, 1, k + 1))))
+    inside = 1 / ((n + 1) * beta(np.where(far, 1, n - k + 1), np.where(far, 1, k + 1)))
+    return np.where((n < 0) & _is_pole(n), np.nan, np.where(far, outside, inside))
 
 
 def _gammas(above: Sequence[Any], below: Any) -> Any:
@@ -166,9 +170,28 @@ def _quotient(x: Any) -> Any:
 
 def _lambertw(z: Any, k: Any, tol: Any) -> Any:
     """As `scipy.special.lambertw` of real numbers, and real itself."""
-    if is_traced(k) or np.any(k):
-        raise ArgumentError("scipy.special.lambertw of another branch than 0 on traced arrays", instead="the branch 0")
-    return special.lambertw(floating(z))
+    if is_traced(k) or np.ndim(k) or int(k) not in {0, -1}:
+        raise ArgumentError(
+            "scipy.special.lambertw of another branch than 0 and -1 on traced arrays", instead="the branch 0 or -1")
+    return _lower_branch(floating(z)) if int(k) else special.lambertw(floating(z))
+
+
+def _lower_branch(x: Any) -> Any:
+    """Return W by Halley's steps from its series, DLMF 4.13.6 and 4.13.11; two of Newton's have the derivatives."""
+    inside = (x > -1 / math.e) & (x < 0)
+    at = np.where(inside, x, -0.2)
+    root = np.sqrt(2 * np.maximum(1 + math.e * at, 0))
+    near = -1 - root * (1 + root * (1 / 3 + root * (11 / 72)))
+    log = np.log(-at)
+    far = log - np.log(-np.minimum(log, -1)) * (1 - 1 / np.minimum(log, -1))
+    w = np.where(at < -0.2, near, far)
+    for _ in range(4):
+        rest = w - at * np.exp(-w)
+        w = w - rest / (1 + w - (w + 2) * rest / (2 * w + 2))
+    w = stop(w)
+    for _ in range(2):
+        w = w - (w - at * np.exp(-w)) / (1 + w)
+    return np.where(inside, w, np.where(x == 0, -np.inf, np.where(x == -1 / math.e, -1.0, np.nan)))
 
 
 _FORMULAS: dict[str, Callable[..., Any]] = {
@@ -203,8 +226,8 @@ _FORMULAS: dict[str, Callable[..., Any]] = {
     "entr": lambda x: np.where(x < 0, -np.inf, -xlogy(x, x)),
     "kl_div": lambda x, y: rel_entr(x, y) - x + y,
     # distributions
-    "chdtr": lambda v, x: np.where((x < 0) & (v > 0), 0, gammainc(0.5 * v, 0.5 * x)),
-    "chdtrc": lambda v, x: np.where((x < 0) & (v > 0), 1, gammaincc(0.5 * v, 0.5 * x)),
+    "chdtr": lambda v, x: np.where(x < 0, np.nan, gammainc(0.5 * v, 0.5 * x)),
+    "chdtrc": lambda v, x: np.where(x < 0, np.nan, gammaincc(0.5 * v, 0.5 * x)),
     "gdtr": lambda a, b, x: gammainc(b, a * x),
     "gdtrc": lambda a, b, x: gammaincc(b, a * x),
     "gdtria": lambda p, b, x: compiled.gammaincinv(b, p) / x,
