@@ -41,7 +41,7 @@ OTHERWISE: dict[str, str] = {
     **dict.fromkeys(("eig", "eigvals", "schur"), _SPECTRUM),
     "polyfit": "np.linalg.lstsq(V, y)[0], with V = np.vander(x, degree + 1)",
     "poly1d": "np.polyval(p, x)", "Polynomial": "np.polyval(p[::-1], x)",
-    "perm": "scipy.special.gamma(n + 1) / scipy.special.gamma(n - k + 1)",
+    "exp10": "10.0**x", "perm": "scipy.special.gamma(n + 1) / scipy.special.gamma(n - k + 1)",
     "softplus": "np.logaddexp(0, x)",
     "filtfilt": "scipy.signal.lfilter(b, a, x), and of the result turned round, for a signal with zeros at its ends",
     "vectorize": "sg.vmap(f)(x), or the function on arrays itself",

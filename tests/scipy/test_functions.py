@@ -85,7 +85,7 @@ st.gamma(a=p, scale=s).logpdf(k * k)|st.norm.ppf(p, b, s)|st.expon.ppf(p)|st.nor
 sc.eval_legendre(4, v)|sc.eval_jacobi(3, s, 0.7, v)|sc.eval_sh_jacobi(2, s + 2, s + 1, v)|sc.legendre(3)(v)
 sc.eval_genlaguerre(3, s, v)|sc.eval_gegenbauer(3, s, v)|sc.eval_hermite(5, v)
 sc.eval_chebyc(4, v)|sc.eval_sh_chebyu(3, v)|sc.spherical_jn(2, v)|sc.spherical_jn(1, v, True)
-sc.spherical_in(3, v)|sc.spherical_yn(2, p)|sc.agm(p, s)|sc.exp10(v)
+sc.spherical_in(3, v)|sc.spherical_yn(2, p)|sc.agm(p, s)
 sc.diric(v, 5)|sc.gdtr(p, 2.0, s)|sc.gdtrix(s, 2.0, p / 9)|sc.zeta(p + 2)|sc.binom(2.0, s + 3 + p)
 sc.poch(-p - 0.07, 0.41)|sc.lambertw(-p / 30, -1).real
 la.solve_banded((1, 0), A[:2], b)|la.solveh_banded(np.stack([p + 3, k / 9]), b, lower=True)

@@ -303,7 +303,7 @@ def _turned(a: Any) -> tuple[Any, Any]:
 
 
 _OF_FULL: dict[str, Any] = {
-    "solve_banded": lambda l_and_u, ab, b, *_, **__: systems.solve(_of_bands(*l_and_u, ab), lift(b)),
+    "solve_banded": lambda l_and_u, ab, b, *_, **__: systems.solve(_of_bands(l_and_u[0], l_and_u[1], ab), lift(b)),
     "solveh_banded": lambda ab, b, overwrite_ab=False, overwrite_b=False, lower=False, *_, **__: systems.solve(
         _symmetric(_of_half(ab, lower=lower)), lift(b)),
     "cho_solve_banded": lambda cb_and_lower, b, *_, **__: systems.cho_solve(

@@ -218,7 +218,6 @@ _FORMULAS: dict[str, Callable[..., Any]] = {
         delta, 0, lambda d: r * r / (1 + np.sqrt(1 + np.square(r / d))))),
     "special._ufuncs._lambertw": _lambertw,
     "special._ufuncs._riemann_zeta": lambda x: 1 + compiled.zetac(x),
-    "exp10": lambda x: np.power(10.0, floating(x)),
     "radian": lambda d, m, s: np.deg2rad(floating(d) + floating(m) / 60 + floating(s) / 3600),
     "round": lambda x: np.rint(floating(x)),
     "agm": lambda a, b: np.where(a * b < 0, np.nan, (a + b) * (math.pi / 4) / compiled.ellipk(

@@ -31,7 +31,7 @@ REDUCTIONS: dict[np.ufunc, Any] = {
     np.add: np.sum, np.multiply: np.prod, np.maximum: np.max, np.minimum: np.min,
     np.logical_and: np.all, np.logical_or: np.any,
 }
-FOLDS = {"reduce": reduced, "accumulate": accumulated, "reduceat": reduced_at}
+FOLDS: dict[str, Any] = {"reduce": reduced, "accumulate": accumulated, "reduceat": reduced_at}
 """What answers the methods of any other ufunc."""
 
 ACCUMULATIONS: dict[np.ufunc, Any] = {np.add: np.cumsum, np.multiply: np.cumprod}
