@@ -338,6 +338,9 @@ The words in the tables:
 - **{CONSTANT}**: of plain arrays in a traced function alone; of traced ones it is refused, with the reason;
 - **{REFUSED}**, and **{COMPLEX}** where the result is complex.
 
+Where NumPy looks at values and raises an error, traced arrays have none: `np.nanargmin` of NaN alone gives 0, and
+`np.histogram` leaves NaN out.
+
 In the calls `V`, `Q`, `W` are vectors of 4 elements, the last one of numbers beyond 1, `u` one of 3, `M` a matrix of
 3 x 4, `S` a positive definite one and `G` any one of 3 x 3, `x`, `y`, `z` numbers, `I` integers and `B` truth values.
 The methods of `scipy.stats` are those of the table in [scipy.md](scipy.md#distributions). Not counted is what is no
