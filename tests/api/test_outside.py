@@ -83,7 +83,9 @@ class State(types.SimpleNamespace):
 def made() -> State:
     module = types.ModuleType("made_by_hand")
     vars(module).update(rate=2.0, W=np.arange(1.0, 4.0))
-    layer, context, array = Layer(np.ones(3)), contextvars.ContextVar("rate"), contextvars.ContextVar("array")
+    layer = Layer(np.ones(3))
+    context: contextvars.ContextVar[float] = contextvars.ContextVar("rate")
+    array: contextvars.ContextVar[Any] = contextvars.ContextVar("array")
     context.set(2.0)
     array.set(np.ones(3))
     return State(
