@@ -188,13 +188,11 @@ def test_what_is_written_instead_is_the_same(name):
     """In NumPy, and traced: an advice that is refused in its turn is none."""
     given = GIVEN | {"y": X, "A": A}
     arrays = {key: value for key, value in given.items() if isinstance(value, np.ndarray)}
-    text = OTHERWISE[name]
+    formula = eval(f"lambda {', '.join(arrays)}: {OTHERWISE[name]}", given)  # noqa: S307 - the advice
 
-    def formula(given_now):
-        return eval(text, {**given, **given_now})  # noqa: S307 - the advice
-
-    np.testing.assert_allclose(formula({}), SAME[name](**GIVEN), rtol=1e-12)
-    np.testing.assert_allclose(sg.jit(formula, options=sg.Options(compiler="none"))(arrays), formula({}), rtol=1e-12)
+    np.testing.assert_allclose(formula(**arrays), SAME[name](**GIVEN), rtol=1e-12)
+    traced = sg.jit(formula, options=sg.Options(compiler="none"))
+    np.testing.assert_allclose(traced(**arrays), formula(**arrays), rtol=1e-12)
 
 
 def test_a_fourier_transform_by_what_is_written_instead():
