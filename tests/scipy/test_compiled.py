@@ -92,14 +92,16 @@ def test_derivatives_in_c_are_those_of_the_interpreter() -> None:
         names += [name] * bool(by)
         places += [by] * bool(by)
 
+    functions = [table()[name][0] for name in names]
+
     def gradients(given: Any) -> Any:
         found = []
-        for name, by, args in zip(names, places, given, strict=True):
-            def loss(chosen: Any, name: str = name, by: Any = by, args: Any = args) -> Any:
+        for function, by, args in zip(functions, places, given, strict=True):
+            def loss(chosen: Any, function: Any = function, by: Any = by, args: Any = args) -> Any:
                 whole = [*args]
                 for k, value in zip(by, chosen, strict=True):
                     whole[k] = value
-                return sum(np.sum(y) for y in traced(table()[name][0](*whole)))
+                return sum(np.sum(y) for y in traced(function(*whole)))
 
             found.append(sg.grad(loss)([args[k] for k in by]))  # one program of all
         return found
