@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 
 from symgrad.errors import ArgumentError, ArgumentValueError, IndexOutOfBounds
 from symgrad.features.fingerprint import fingerprint64, joined
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    Combiner = Literal["mean", "sum", "sqrtn"]
-    Kind = Literal["identity", "vocabulary", "hashed", "bucketized", "crossed", "weighted"]
+Combiner = Literal["mean", "sum", "sqrtn"]
+Kind = Literal["identity", "vocabulary", "hashed", "bucketized", "crossed", "weighted"]
 
 CROSS = 0xDECAFCAFFE
 """What the fingerprint of a cross begins with, as TensorFlow's."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -11,9 +12,6 @@ from symgrad.errors import ArgumentError, ArgumentValueError
 from symgrad.features.columns import Categorical, Column, Embedding, Numeric, ids, numbers, weights
 from symgrad.features.fingerprint import fingerprint64
 from symgrad.nn import init as initial
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 
 def encode(columns: Sequence[Column], data: Mapping[str, Any]) -> dict[str, Any]:

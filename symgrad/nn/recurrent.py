@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 
 from symgrad.api.modes.control import scan
 from symgrad.nn.layers import fits
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
 
 
 def lstm(params: Mapping[str, Any], x: Any, state: tuple[Any, Any] | None = None) -> tuple[Any, tuple[Any, Any]]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
@@ -10,10 +11,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 from symgrad.errors import ArgumentValueError
 from symgrad.nn.layers import fits
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    Padding = Literal["VALID", "SAME"] | Sequence[tuple[int, int]]
+Padding = Literal["VALID", "SAME"] | Sequence[tuple[int, int]]
 
 
 def conv1d(

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from symgrad.errors import UnsupportedError
+from symgrad.ir.node import Node
 from symgrad.ops.arrays.views import broadcast_to
 from symgrad.ops.declare import leaves
 from symgrad.ops.declare.forms import COMPILED, PARTS
 from symgrad.trace.lines import user_line
 from symgrad.trace.remedies import SPARSE
-
-if TYPE_CHECKING:
-    from symgrad.ir.node import Node
-    from symgrad.trace.state import Trace
+from symgrad.trace.state import Trace
 
 _array = np.asarray  # NumPy's own, also while a trace has another one in its place
 

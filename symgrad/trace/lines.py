@@ -15,17 +15,13 @@ import re
 import sys
 from functools import cache
 from traceback import walk_tb
-from types import ModuleType, TracebackType
-from typing import TYPE_CHECKING, Any
+from types import CodeType, FrameType, ModuleType, TracebackType
+from typing import Any
 
 import numpy as np
 
 from symgrad.errors import Line, SymgradError
 from symgrad.trace.texts import line_of_text
-
-if TYPE_CHECKING:
-    from types import CodeType, FrameType
-
 
 # Not by pathlib, which takes 4 ms to import.
 _HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))  # noqa: PTH100, PTH120

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
 from symgrad.ops.declare.forms import is_traced
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _PLAIN = frozenset({int, float, bool, str, type(None), np.ndarray, np.float64, np.int64, np.dtype})
 

@@ -10,14 +10,15 @@ Where Python needs its values, the trace takes them as constants, and calls comp
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from symgrad.ir.node import Graph
-from symgrad.ir.program import replaced
+from symgrad.ir.node import Graph, Node
+from symgrad.ir.program import Program, replaced
 from symgrad.ops.declare import leaves
 from symgrad.trace.inplace.local import call_function, call_ufunc
 from symgrad.trace.inplace.views import written_outside
@@ -27,13 +28,7 @@ from symgrad.trace.signature import by_columns
 from symgrad.trace.state import active, current
 from symgrad.trace.tracer import Tracer
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from symgrad.ir.node import Node
-    from symgrad.ir.program import Program
-
-    Plain = np.ndarray[Any, Any]
+Plain = np.ndarray[Any, Any]
 
 
 class Outside:

@@ -6,26 +6,21 @@ derivation its body, the op itself, takes its place again.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from symgrad.errors import ArgumentError, DtypeError, Line, NoGradient, SymgradError
 from symgrad.ir import shapes
-from symgrad.ir.op import Composite, Elementwise
+from symgrad.ir.op import Composite, Elementwise, Op
 from symgrad.ops.declare.forms import ANSWERS, OPS, shape_of
 from symgrad.trace.lines import user_line
-from symgrad.trace.state import active
+from symgrad.trace.state import Trace, active
 from symgrad.trace.tracer import Tracer, as_node
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from symgrad.ir.op import Op
-    from symgrad.trace.state import Trace
-
-    Rule = Callable[..., Any]
+Rule = Callable[..., Any]
 
 
 class Override:

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import sys
-from types import CellType, FunctionType
-from typing import TYPE_CHECKING, Any
+from types import CellType, FrameType, FunctionType
+from typing import Any
 
 import numpy as np
 
 from symgrad.trace.lines import called, is_user_code
-
-if TYPE_CHECKING:
-    from types import FrameType
 
 _OPTIMUM = "optimizing outside of the traced function; inside, sg.custom_vjp with the implicit function's rule"
 _ROOT = "scipy.optimize.newton(f, x0), which is traced, or sg.custom_vjp with the implicit function's rule"

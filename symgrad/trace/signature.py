@@ -4,27 +4,22 @@ from __future__ import annotations
 
 import inspect
 import re
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from symgrad.errors import ArgumentError, ArgumentValueError
 from symgrad.ir.names import WINDOWS, identifier
-from symgrad.ir.shapes import symbol
+from symgrad.ir.node import Node
+from symgrad.ir.shapes import Shape, symbol
 from symgrad.ops.declare.forms import COMPILED, is_traced
 from symgrad.trace import optree
 from symgrad.trace.constants import is_sparse, means_more
 from symgrad.trace.lines import user_line
 from symgrad.trace.remedies import SPARSE
 from symgrad.trace.structures import NAMESPACE, flattened
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Sequence
-
-    from symgrad.ir.node import Node
-    from symgrad.ir.shapes import Shape
-
 
 
 @dataclass(frozen=True)

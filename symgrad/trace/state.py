@@ -5,22 +5,20 @@ from __future__ import annotations
 import functools
 import sys
 import threading
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from types import FrameType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from symgrad.ir.evaluate import evaluate
+from symgrad.ir.node import Graph, Node
 from symgrad.ir.program import Program
-from symgrad.ir.shapes import simplified
+from symgrad.ir.shapes import Dim, simplified
 from symgrad.ops.declare import leaves
 from symgrad.options import Options
 from symgrad.trace.lines import in_scipy, is_user_code, user_line
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from types import FrameType
-
-    from symgrad.ir.node import Graph, Node
-    from symgrad.ir.shapes import Dim
     from symgrad.trace.control.branches import Branches
 
 _F = TypeVar("_F", bound="Callable[..., Any]")

@@ -10,19 +10,17 @@ from __future__ import annotations
 
 import sys
 import threading
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import is_dataclass
 from functools import partial
 from types import BuiltinFunctionType, EllipsisType, FunctionType, MethodType, ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from symgrad.errors import ArgumentError
 from symgrad.trace import optree
 from symgrad.trace.lines import is_user_code
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
 
 NAMESPACE = "symgrad"
 

@@ -5,11 +5,8 @@ from __future__ import annotations
 import ast
 import os
 import sys
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from types import CodeType, FrameType
+from collections.abc import Iterator
+from types import CodeType, FrameType
 
 _LONGEST = 1 << 20
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -25,7 +26,7 @@ from symgrad.errors import (
     heard,
 )
 from symgrad.ir.memory import refuse
-from symgrad.ir.node import Graph
+from symgrad.ir.node import Graph, Node
 from symgrad.ir.program import Program
 from symgrad.ir.shapes import is_static
 from symgrad.ops import load
@@ -38,18 +39,11 @@ from symgrad.trace.control.carried import Carrying
 from symgrad.trace.control.forks import forks_of
 from symgrad.trace.lines import called_last, definition, error_line, raised_in_library, raised_in_symgrad
 from symgrad.trace.numpy.protocols import install
-from symgrad.trace.outside import Reads
+from symgrad.trace.outside import Reading, Reads
 from symgrad.trace.remedies import module_of, remedy
-from symgrad.trace.signature import Signature, flatten
+from symgrad.trace.signature import Signature, Spec, flatten
 from symgrad.trace.state import Trace, tracing
 from symgrad.trace.tracer import Tracer, as_node, leaked, no_place
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from symgrad.ir.node import Node
-    from symgrad.trace.outside import Reading
-    from symgrad.trace.signature import Spec
 
 _ready: list[bool] = []
 _NUMPYS_WORDS = frozenset({"setting an array element with a sequence.", "Error setting single item of array."})

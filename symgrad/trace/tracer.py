@@ -10,6 +10,7 @@ import operator
 import re
 import sys
 import threading
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
@@ -19,12 +20,14 @@ from symgrad.errors import (
     ArgumentValueError,
     ConcretizationError,
     LeakedTracerError,
+    Line,
     MutationError,
     RangeError,
     UnsupportedError,
 )
 from symgrad.ir import shapes
 from symgrad.ir.node import Node
+from symgrad.ir.op import Op
 from symgrad.ops.declare import leaves
 from symgrad.ops.declare.forms import INT, PARTS, is_traced
 from symgrad.ops.elementwise.selection import astype
@@ -32,14 +35,7 @@ from symgrad.trace.constants import compiled, constant, number, plain
 from symgrad.trace.lines import called, stores, subscripts, user_frame, user_line
 from symgrad.trace.nested import elements, settled
 from symgrad.trace.remedies import OTHERWISE, asked_by, module_of, remedy, unreached
-from symgrad.trace.state import MARK, active, current, is_traced_code, unwatched
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from symgrad.errors import Line
-    from symgrad.ir.op import Op
-    from symgrad.trace.state import Trace
+from symgrad.trace.state import MARK, Trace, active, current, is_traced_code, unwatched
 
 
 class NoSuchAttribute(UnsupportedError, AttributeError):  # noqa: N818 - stands beside AttributeError

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from symgrad.options import Pass, Purpose, Target
+from symgrad.ir.program import Program
+from symgrad.options import Options, Pass, Purpose, Target
 from symgrad.transforms.build import inline
 from symgrad.transforms.control.forks import forks
 from symgrad.transforms.control.roll import roll
@@ -28,10 +27,6 @@ from symgrad.transforms.sink import sink
 from symgrad.transforms.softmax import divide_exponentials
 from symgrad.transforms.spreads import spreads
 from symgrad.transforms.symmetric_sums import symmetric_sums
-
-if TYPE_CHECKING:
-    from symgrad.ir.program import Program
-    from symgrad.options import Options
 
 STABILIZE: tuple[Pass[Program], ...] = (
     Pass(forks, Purpose.COMPILE_TIME, lambda o, _: o.roll > 0, lambda o: {"change": lambda one: stabilize(one, o)}),

@@ -7,12 +7,15 @@ the other one of the two; derivatives of every order cost a few times the factor
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
 from symgrad.errors import LinAlgError
+from symgrad.ir.node import Node
 from symgrad.ir.notation import Body, Temporary
+from symgrad.ir.shapes import Shape
 from symgrad.ops.declare.domains import case
 from symgrad.ops.declare.forms import OPS, structured
 from symgrad.ops.linalg.solve import (
@@ -25,12 +28,6 @@ from symgrad.ops.linalg.solve import (
     solve_triangular,
     transposed,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from symgrad.ir.node import Node
-    from symgrad.ir.shapes import Shape
 
 NOT_POSITIVE = "Matrix is not positive definite"
 

@@ -10,22 +10,19 @@ than the largest is positive. Columns of Q have LAPACK's signs.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
 from symgrad.errors import LinAlgError
 from symgrad.ir import regions
+from symgrad.ir.node import Node
 from symgrad.ir.notation import Access, Axis, Body, How, Routine, Statement, Temporary, axes_of
 from symgrad.ir.shapes import simplified
 from symgrad.ops.declare.domains import case
 from symgrad.ops.declare.forms import BOOL, OPS, apply, composite, shape_of, structured
 from symgrad.ops.linalg.solve import OUT, X, failing, shape_rule, solve_triangular, transposed
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from symgrad.ir.node import Node
 
 SCRATCH = -3
 

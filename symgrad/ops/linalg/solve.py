@@ -8,24 +8,19 @@ as known, so that reverse mode solves with those of the forward pass.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
 from symgrad.errors import DtypeError, LinAlgError, ShapeError
 from symgrad.ir import shapes
-from symgrad.ir.notation import Access, Axis, Body, How, Number, Routine, Statement, Temporary, axes_of
-from symgrad.ir.shapes import simplified
+from symgrad.ir.node import Node
+from symgrad.ir.notation import Access, Axis, Body, How, Number, Routine, Statement, Temporary, Value, axes_of
+from symgrad.ir.shapes import Dim, Shape, simplified
 from symgrad.ops.declare.domains import case
 from symgrad.ops.declare.forms import BOOL, OPS, apply, structured
 from symgrad.ops.linalg.products import NotSquare
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from symgrad.ir.node import Node
-    from symgrad.ir.notation import Value
-    from symgrad.ir.shapes import Dim, Shape
 
 X, OUT, STATUS = 0, -1, -2
 SINGULAR = "Singular matrix"

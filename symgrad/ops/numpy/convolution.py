@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
 from symgrad.errors import ArgumentValueError, ShapeError, UnsupportedError
 from symgrad.ir import shapes
+from symgrad.ir.node import Node
 from symgrad.ir.notation import Access, Axis, Body, How, Number, Statement
+from symgrad.ir.shapes import Shape
 from symgrad.ops.arrays.copies import promoted
 from symgrad.ops.arrays.joining import lift
 from symgrad.ops.arrays.views import adding, flipped, sliced
 from symgrad.ops.declare.domains import case
 from symgrad.ops.declare.forms import OPS, answers, apply, shape_of, structured
 from symgrad.ops.numpy.reductions import require_some
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from symgrad.ir.node import Node
-    from symgrad.ir.shapes import Shape
 
 
 def _two_vectors(length: Callable[[Any, Any], Any]) -> Callable[[Node, Node], tuple[Shape, Any]]:

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import operator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from symgrad.errors import DtypeError, ShapeError
 from symgrad.ir import shapes
+from symgrad.ir.node import Node
 from symgrad.ir.notation import Access, Body, How, IndexValue, Statement, axes_of
+from symgrad.ir.shapes import Shape
 from symgrad.ops.arrays.copies import promoted
 from symgrad.ops.arrays.joining import lift
 from symgrad.ops.declare.domains import case
 from symgrad.ops.declare.forms import INT, OPS, answers, apply, normal_axis, refuse, structured
-
-if TYPE_CHECKING:
-    from symgrad.ir.node import Node
-    from symgrad.ir.shapes import Shape
-
 
 
 def _arange_infer(start: Node, count: Any, step: int) -> tuple[Shape, Any]:

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import operator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from symgrad.errors import ShapeError, UnsupportedError
-from symgrad.ir.shapes import simplified
+from symgrad.ir.shapes import Dim, Shape, simplified
 from symgrad.ops.arrays.copies import filled
 from symgrad.ops.arrays.joining import lift
 from symgrad.ops.declare.forms import OPS, answers, normal_axis, shape_of
 from symgrad.ops.numpy.manipulation import static
-
-if TYPE_CHECKING:
-    from symgrad.ir.shapes import Dim, Shape
 
 
 @answers(np.diagonal)

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
 from symgrad.errors import DtypeError
 from symgrad.ir import shapes
+from symgrad.ir.node import Node
+from symgrad.ir.op import Composite
 from symgrad.ops.arrays.joining import lift
 from symgrad.ops.arrays.reduce import along
 from symgrad.ops.declare.domains import between, case, inf, nan
 from symgrad.ops.declare.forms import INT, OPS, Late, answers, composite, normal_axes
 from symgrad.ops.numpy.reductions import floating, keep_dims
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from symgrad.ir.node import Node
-    from symgrad.ir.op import Composite
 
 Axes = tuple[int, ...]
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import operator
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from symgrad.errors import ArgumentValueError, MutationError, ShapeError, UnsupportedError
 from symgrad.ir import shapes
-from symgrad.ir.shapes import simplified
+from symgrad.ir.shapes import Shape, simplified
 from symgrad.ops.arrays.copies import an_array, broadcast_like, checked_shape, fresh
 from symgrad.ops.arrays.indexing import gather
 from symgrad.ops.arrays.joining import along_axis, lift
@@ -26,9 +26,6 @@ from symgrad.ops.declare.forms import (
     refuse,
     shape_of,
 )
-
-if TYPE_CHECKING:
-    from symgrad.ir.shapes import Shape
 
 
 def static(function: str, name: str, value: Any) -> Any:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -12,9 +13,6 @@ from symgrad.ops.arrays.joining import lift
 from symgrad.ops.arrays.sorting import searchsorted
 from symgrad.ops.declare.forms import UNSET, answers, is_traced, normal_axes, refuse, shape_of
 from symgrad.ops.numpy.reductions import floating, keep_dims, require_some
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 def _together(a: Any, axis: Any) -> tuple[Any, tuple[int, ...]]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import operator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -24,9 +25,6 @@ from symgrad.ops.declare.forms import (
     shape_of,
     summed_dtype,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 def keep_dims(y: Any, axes: tuple[int, ...], keepdims: Any) -> Any:

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
 from symgrad.errors import ArgumentValueError
 from symgrad.ir import shapes
+from symgrad.ir.node import Node
+from symgrad.ir.shapes import Shape
 from symgrad.ops.arrays.joining import lift
 from symgrad.ops.arrays.views import adding, copy_body, put_body
 from symgrad.ops.declare.domains import case
 from symgrad.ops.declare.forms import OPS, answers, is_traced, shape_of, structured
-
-if TYPE_CHECKING:
-    from symgrad.ir.node import Node
-    from symgrad.ir.shapes import Shape
 
 
 def _windows_infer(x: Node, axes: tuple[int, ...], sizes: tuple[int, ...]) -> tuple[Shape, Any]:

@@ -7,7 +7,8 @@ are made of functions again, so that second derivatives follow. Formulas are DLM
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -18,9 +19,6 @@ from symgrad.ops.declare.domains import positive
 from symgrad.ops.declare.forms import LIBRARY, Late, answers
 from symgrad.ops.elementwise import special
 from symgrad.ops.elementwise.special import no_slope
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 INTEGERS: dict[str, tuple[int, ...]] = {
     **dict.fromkeys(("kn", "yn", "expn", "smirnov", "smirnovi", "pdtri"), (0,)), "bdtri": (1,), "nbdtri": (0, 1)}

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
 from symgrad.errors import ShapeError, UnsupportedError
 from symgrad.ops.arrays.joining import lift
 from symgrad.ops.declare.forms import Late, answers, shape_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 def _weighted(term: Any, w: Any) -> Any:

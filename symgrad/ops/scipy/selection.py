@@ -7,17 +7,15 @@ nobody knows how many there are: all are computed, and `numpy.where` chooses; wh
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from types import ModuleType
+from typing import Any
 
 import numpy as np
 
 from symgrad.ops.arrays.joining import holds_traced, lift, settled_value
 from symgrad.ops.declare.forms import INSIDE, Late, answers
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from types import ModuleType
 
 
 @answers(Late("_lib._util._lazywhere"))

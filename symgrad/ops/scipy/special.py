@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from functools import partial, reduce
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -17,9 +18,6 @@ from symgrad.ops.elementwise.selection import stop
 from symgrad.ops.elementwise.special import no_slope
 from symgrad.ops.numpy.reductions import floating
 from symgrad.ops.scipy import compiled
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
 
 
 def _one_dtype(op: Any) -> Callable[..., Any]:

@@ -7,36 +7,31 @@ the condition comes to the same, and a call where it does not goes to the path t
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from types import FunctionType
+from types import CodeType, FrameType, FunctionType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.linalg import LinAlgError
 
-from symgrad.errors import UnsupportedError
+from symgrad.errors import Line, UnsupportedError
 from symgrad.ir.evaluate import computed
-from symgrad.ir.node import Node
+from symgrad.ir.node import Graph, Node
+from symgrad.ir.program import Program
 from symgrad.ops.control.guard import guard
 from symgrad.trace.constants import held
-from symgrad.trace.control.forks import Head
+from symgrad.trace.control.forks import Head, Policy
 from symgrad.trace.control.rounds import contents, loop_around
 from symgrad.trace.lines import is_user_code, user_frame, user_line
 from symgrad.trace.nested import settled
 from symgrad.trace.signature import flatten
+from symgrad.trace.state import Trace
 from symgrad.trace.tracer import Tracer, as_node
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-    from types import CodeType, FrameType
-
-    from symgrad.errors import Line
-    from symgrad.ir.node import Graph
-    from symgrad.ir.program import Program
     from symgrad.trace.control.carried import Carrying
-    from symgrad.trace.control.forks import Policy
     from symgrad.trace.control.lengths import Lengths, Steps
-    from symgrad.trace.state import Trace
 
 
 class Branch(NamedTuple):

@@ -10,33 +10,28 @@ from __future__ import annotations
 
 import dis
 import sys
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
 from itertools import chain
 from operator import is_
-from typing import TYPE_CHECKING, Any, NamedTuple
+from types import CodeType, FrameType
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from symgrad.ir.node import Node
+from symgrad.ir.program import Program
 from symgrad.ops.elementwise.selection import where
 from symgrad.trace.constants import constant
-from symgrad.trace.control.branches import LARGE
+from symgrad.trace.control.branches import LARGE, Branches, Moment
 from symgrad.trace.control.rounds import carried_names, goes_round, left_names, loop_around, runs_out
 from symgrad.trace.inplace.local import LocalArray
 from symgrad.trace.lines import is_user_code, line_at
-from symgrad.trace.state import Watch, current
+from symgrad.trace.state import Trace, Watch, current
 from symgrad.trace.tracer import Tracer, as_node
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-    from types import CodeType, FrameType
-
-    from symgrad.ir.program import Program
-    from symgrad.trace.control.branches import Branches, Moment
-    from symgrad.trace.state import Trace
-
-    Key = tuple[CodeType, int]
+Key = tuple[CodeType, int]
 
 WEAK = {kind: kind for kind in (bool, int, float)}
 """Python's numbers, and what traced ones are in its arithmetic."""

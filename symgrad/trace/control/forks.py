@@ -8,21 +8,20 @@ nothing is recorded of that but what the rounds are. Where rounds begin, `Carryi
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from symgrad.errors import heard
+from symgrad.ir.node import Node
+from symgrad.ir.program import Program
 from symgrad.trace.control.rounds import led_to, remembers, runs_out
+from symgrad.trace.state import Trace
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from symgrad.ir.node import Node
-    from symgrad.ir.program import Program
     from symgrad.trace.control.branches import Branches, Moment
-    from symgrad.trace.state import Trace
 
-    Way = tuple[bool, ...]
+Way = tuple[bool, ...]
 
 LEAST = 3
 """So many rounds are traced again; fewer are paths of their own."""

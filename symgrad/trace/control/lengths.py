@@ -14,35 +14,30 @@ import functools
 import sys
 import threading
 from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from itertools import pairwise
 from traceback import walk_tb
-from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from types import CodeType, FrameType, ModuleType
+from typing import Any
 
 import numpy as np
 
+from symgrad.errors import Line
 from symgrad.ir.node import Node
+from symgrad.ir.program import Program
 from symgrad.ir.shapes import is_static
 from symgrad.ops.control.guard import UNTOLD
 from symgrad.trace.constants import constant
+from symgrad.trace.control.branches import Branches
 from symgrad.trace.control.carried import deciding
 from symgrad.trace.control.rounds import loop_around
 from symgrad.trace.lines import callee, is_user_code
 from symgrad.trace.numpy.creation import MAKERS, steps_between
 from symgrad.trace.numpy.replaced import Replaced
-from symgrad.trace.state import current
+from symgrad.trace.state import Trace, current
 from symgrad.trace.tracer import Extent, Tracer, as_node
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-    from types import CodeType, FrameType
-
-    from symgrad.errors import Line
-    from symgrad.ir.program import Program
-    from symgrad.trace.control.branches import Branches
-    from symgrad.trace.state import Trace
 
 LEAST = 5
 """So many rounds are traced of a loop of any length: in the last ones all variables are those of the round before."""

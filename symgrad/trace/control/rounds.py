@@ -5,6 +5,7 @@ from __future__ import annotations
 import dis
 import re
 import sys
+from collections.abc import Mapping
 from contextlib import suppress
 from functools import cache
 from inspect import CO_OPTIMIZED
@@ -16,8 +17,6 @@ import numpy as np
 from symgrad.trace.lines import is_user_code
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from symgrad.trace.control.branches import Moment
 
 

@@ -8,13 +8,15 @@ traced value; from then on they are a traced array. Every view of the array sees
 from __future__ import annotations
 
 import weakref
+from collections.abc import Callable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from symgrad.errors import MutationError, UnsupportedError
 from symgrad.ir import shapes
+from symgrad.ir.node import Node
 from symgrad.ops.arrays.views import reshape
 from symgrad.ops.declare.forms import COMPILED
 from symgrad.trace.constants import held
@@ -22,16 +24,10 @@ from symgrad.trace.inplace.writes import write
 from symgrad.trace.lines import user_line
 from symgrad.trace.nested import settled, touches
 from symgrad.trace.numpy.answers import WRITERS, answered
-from symgrad.trace.state import current
+from symgrad.trace.state import Trace, current
 from symgrad.trace.tracer import Tracer
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from symgrad.ir.node import Node
-    from symgrad.trace.state import Trace
-
-    Plain = np.ndarray[Any, Any]
+Plain = np.ndarray[Any, Any]
 
 
 class _Lent:

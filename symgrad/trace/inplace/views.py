@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from symgrad.errors import MutationError, SymgradError
+from symgrad.ir.node import Node
 from symgrad.ops.arrays.views import broadcast_to, diagonal
 from symgrad.ops.declare.forms import is_traced, shape_of
 from symgrad.trace.lines import located, user_line
 from symgrad.trace.tracer import Tracer, as_node, operand
-
-if TYPE_CHECKING:
-    from symgrad.ir.node import Node
 
 
 def refuse_argument(x: Tracer) -> None:

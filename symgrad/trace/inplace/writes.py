@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from symgrad.errors import ArgumentValueError, MutationError, ShapeError
 from symgrad.ir import shapes
+from symgrad.ir.node import Node
+from symgrad.ir.op import Op
 from symgrad.ir.shapes import is_static
 from symgrad.ops.arrays.indexing import first_axis
 from symgrad.ops.arrays.joining import lift
@@ -22,11 +24,6 @@ from symgrad.trace.numpy.answers import call_ufunc
 from symgrad.trace.numpy.indexing import axis_slice, basic, dots_between, expand, getitem, is_array, leading, narrowed
 from symgrad.trace.numpy.selected import Selected
 from symgrad.trace.tracer import Tracer, as_node, operand, record
-
-if TYPE_CHECKING:
-    from symgrad.ir.node import Node
-    from symgrad.ir.op import Op
-
 
 MATRIX = 2
 """The axes of a matrix."""

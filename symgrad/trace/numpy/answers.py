@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -16,11 +16,8 @@ from symgrad.trace.inplace.views import into
 from symgrad.trace.lines import located, user_line
 from symgrad.trace.nested import settled
 from symgrad.trace.remedies import asked_by, module_of, remedy
-from symgrad.trace.state import active, unwatched
+from symgrad.trace.state import Trace, active, unwatched
 from symgrad.trace.tracer import Tracer, in_force, kind_of, lift, numeric, operand
-
-if TYPE_CHECKING:
-    from symgrad.trace.state import Trace
 
 _ORDERS = frozenset({None, *"CFAKcfak"})
 

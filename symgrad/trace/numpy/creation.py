@@ -7,13 +7,15 @@ while a trace is active they have stand-ins (see `replaced`), which give local a
 from __future__ import annotations
 
 import operator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
 from symgrad.errors import (
     ArgumentError,
     ConcretizationError,
+    Line,
     MutationError,
     SymgradError,
     UnsupportedError,
@@ -31,12 +33,6 @@ from symgrad.trace.nested import settled, touches
 from symgrad.trace.numpy.answers import GIVES_ARRAYS
 from symgrad.trace.state import Trace, current
 from symgrad.trace.tracer import Extent, Tracer, as_array, as_node, record
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from symgrad.errors import Line
-
 
 Arguments = tuple[Any, ...]
 Keywords = dict[str, Any]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -17,10 +17,7 @@ from symgrad.trace.lines import user_frame, user_line
 from symgrad.trace.nested import settled
 from symgrad.trace.numpy.selected import Selected
 from symgrad.trace.state import unwatched
-from symgrad.trace.tracer import Extent, as_array, outcome, viewing
-
-if TYPE_CHECKING:
-    from symgrad.trace.tracer import Tracer
+from symgrad.trace.tracer import Extent, Tracer, as_array, outcome, viewing
 
 FEW = 10_000
 """Integers of an index from outside that are read by value, and compared at each call: places that are known are views

@@ -12,8 +12,9 @@ import functools
 import sys
 import threading
 import warnings
+from collections.abc import Iterator
 from types import FunctionType, ModuleType, SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy._core import fromnumeric
@@ -41,9 +42,6 @@ from symgrad.trace.nested import settled, touches
 from symgrad.trace.numpy.creation import MAKERS, of_lists
 from symgrad.trace.state import CONDITIONS, MARK, current
 from symgrad.trace.tracer import Extent, record
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 # -- stand-ins
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import operator as operators
 import sys
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -23,9 +24,6 @@ from symgrad.trace.numpy.indexing import getitem
 from symgrad.trace.numpy.selected import Selected
 from symgrad.trace.outside import Outside
 from symgrad.trace.tracer import SEQUENCES, Tracer, as_array, kind_of, lift
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 REDUCTIONS: dict[np.ufunc, Any] = {
     np.add: np.sum, np.multiply: np.prod, np.maximum: np.max, np.minimum: np.min,

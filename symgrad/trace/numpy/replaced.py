@@ -13,10 +13,11 @@ import random
 import re
 import sys
 import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from operator import is_
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -40,9 +41,6 @@ from symgrad.trace.numpy.creation import DRAWS, MAKERS, frozen, of_lists
 from symgrad.trace.numpy.own import REFUSED, indexed
 from symgrad.trace.remedies import remedy
 from symgrad.trace.state import active, beside, current
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
 
 
 class Replaced:

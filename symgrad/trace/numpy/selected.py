@@ -6,22 +6,18 @@ is dropped where it ends: in a sum, or in ``out[mask] = ...`` through the same m
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NoReturn
+from collections.abc import Iterator
+from typing import Any, NoReturn
 
 import numpy as np
 
-from symgrad.errors import ConcretizationError
+from symgrad.errors import ConcretizationError, Line
 from symgrad.ops.arrays.joining import lift
 from symgrad.ops.declare.forms import UNSET
 from symgrad.trace.inplace.views import store
 from symgrad.trace.lines import user_line
 from symgrad.trace.nested import settled
 from symgrad.trace.tracer import Tracer
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from symgrad.errors import Line
 
 
 class Selected(np.lib.mixins.NDArrayOperatorsMixin):

@@ -7,11 +7,12 @@ step is computed d times more (A. Griewank, 1992, whose binomial schedule is the
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from math import ceil, prod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from symgrad.errors import ArgumentValueError
-from symgrad.ir.node import Graph
+from symgrad.ir.node import Graph, Node
 from symgrad.ir.program import Program
 from symgrad.ir.shapes import size, upper
 from symgrad.ops.arrays.joining import concatenate
@@ -24,11 +25,6 @@ from symgrad.trace.state import Trace, passing
 from symgrad.transforms.build import input_like, make, rows_from
 from symgrad.transforms.derive.control import Pulled, levels, square_runs
 from symgrad.transforms.tuned import RUNS_DEEP
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from symgrad.ir.node import Node
 
 UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "ki": 2**10, "mi": 2**20, "gi": 2**30}
 

@@ -7,10 +7,11 @@ each, and of an operation on such. So nothing is concluded from one round for an
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from functools import reduce
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -23,6 +24,7 @@ from symgrad.ops.arrays.views import slice_
 from symgrad.ops.control.results import result
 from symgrad.ops.control.scan import scan
 from symgrad.ops.elementwise.logical import logical_and, logical_not, logical_or
+from symgrad.trace.control.forks import Fork, Round
 from symgrad.trace.control.rounds import known_by, names_alive, names_behind
 from symgrad.transforms.build import input_like, literal, make, written
 from symgrad.transforms.control.roll import rows_of, slides
@@ -40,12 +42,7 @@ from symgrad.transforms.control.whiles import (
 from symgrad.transforms.derive.control import closed
 from symgrad.transforms.tuned import ROUNDS_AFTER
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
-
-    from symgrad.trace.control.forks import Fork, Round
-
-    Name = tuple[str, Any, int]
+Name = tuple[str, Any, int]
 
 
 def forks(program: Program, change: Callable[[Program], Program] = lambda body: body) -> Program:

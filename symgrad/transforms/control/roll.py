@@ -9,15 +9,16 @@ may stay outside. What does not fit stays as it was.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import islice
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from symgrad.ir.node import SEVERAL, Graph
+from symgrad.ir.node import SEVERAL, Graph, Node
 from symgrad.ir.op import Control, Elementwise, Leaf, Result
 from symgrad.ir.program import Program, afresh, copied
 from symgrad.ir.regions import whole
@@ -32,11 +33,6 @@ from symgrad.transforms.control.checkpoints import fitting, scanned
 from symgrad.transforms.control.scans import within
 from symgrad.transforms.derive.control import closed
 from symgrad.transforms.tuned import COPIES_TRIED, PEELED, PERIODS, REPEATED, STRAIGHT_ELEMENTS, STRAIGHT_NODES
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from symgrad.ir.node import Node
 
 
 def roll(program: Program, least: int = REPEATED, memory: str | int | None = None) -> Program:

@@ -8,14 +8,15 @@ sum over the steps of products is one product behind the loop. A loop that carri
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from symgrad.ir.node import Graph
-from symgrad.ir.op import Control, Elementwise, Result
+from symgrad.ir.node import Graph, Node
+from symgrad.ir.op import Control, Elementwise, Op, Result
 from symgrad.ir.program import Program, bodies, copied, rebuild, replaced
 from symgrad.ir.shapes import size, upper
 from symgrad.ops.arrays.contract import LETTERS, einsum, parse
@@ -30,12 +31,6 @@ from symgrad.transforms.build import is_number, literal, make, shaped, written
 from symgrad.transforms.derive.batch import batch
 from symgrad.transforms.derive.control import closed, nested
 from symgrad.transforms.tuned import LATE_ELEMENTS
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-
-    from symgrad.ir.node import Node
-    from symgrad.ir.op import Op
 
 
 def holds(program: Program) -> bool:

@@ -9,9 +9,10 @@ against all the others: made of their variables it must be, node for node, what 
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -25,6 +26,7 @@ from symgrad.ops.control.scan import counted, scan
 from symgrad.ops.control.while_ import while_
 from symgrad.ops.declare.traits import chooses, growth
 from symgrad.ops.elementwise.logical import logical_and, logical_not, logical_or
+from symgrad.trace.control.branches import Moment
 from symgrad.trace.control.rounds import breaks, known_by, names_alive, position, remembers, runs_out
 from symgrad.transforms.build import input_like, literal, make, written
 from symgrad.transforms.control.roll import joined
@@ -32,13 +34,8 @@ from symgrad.transforms.control.scans import within
 from symgrad.transforms.derive.control import closed
 from symgrad.transforms.tuned import MOST, MOST_EACH, MOST_ROUNDS, ROUNDS_PEELED
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-
-    from symgrad.trace.control.branches import Moment
-
-    Name = tuple[str, Any, int]
-    Way = tuple[bool, ...]
+Name = tuple[str, Any, int]
+Way = tuple[bool, ...]
 
 
 def whiles(program: Program, change: Callable[[Program], Program] = lambda body: body) -> Program:
