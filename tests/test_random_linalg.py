@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.matrices import KINDS, NAMES, TEXT
 from tests.programs import Written, random_program
 from tests.test_random_modes import check_batches, check_both_ways
 from tests.test_random_programs import check
+
+pytestmark = pytest.mark.filterwarnings("ignore:.* reads what eval")  # random programs are texts
 
 SEEDS = range(7007, 7021)
 NIGHTLY = (7021,)

@@ -13,6 +13,8 @@ import symgrad as sg
 from tests.programs import Written, changed, leaves, random_open_program, random_program
 from tests.table import GENTLY, INTERPRETED
 
+pytestmark = pytest.mark.filterwarnings("ignore:.* reads what eval")  # random programs are texts
+
 SEEDS = range(5000, 5018)
 NIGHTLY = (5018,)
 

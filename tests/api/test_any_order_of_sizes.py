@@ -123,7 +123,7 @@ PARTS = 12
 
 def test_every_answered_function_is_called():
     functions = [f for f in ANSWERS if callable(f)]
-    assert {f.__name__ for f in functions} - {call.name for call in CALLS} == set()
+    assert {f.__name__ for f in functions} - {call.name for call in calls()} == set()
 
 
 def draw(call: Call, sizes: Sizes) -> list[Array]:

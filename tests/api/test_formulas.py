@@ -285,9 +285,10 @@ def by_name(f, values):
 
 UNWRITTEN = {
     "add_at", "adjoint", "argmax", "argmin", "argsort", "betainc", "betaincc", "cholesky", "cofactors", "copysign",
-    "dawsn", "det", "each", "erfcx", "fmod", "gammainc", "gammaincc", "gather", "i0e", "i1e", "left_shift", "logabsdet",
-    "lu", "lu_solve", "ndtri", "nextafter", "pivot_order", "right_shift", "rint", "scatter_add", "scatter_set",
-    "searchsorted", "sort_key", "stdtr",
+    "dawsn", "det", "each", "eigenvalues", "eigenvectors", "eigh", "erfcx", "fmod", "gammainc", "gammaincc",
+    "gather", "i0e", "i1e", "left_shift", "logabsdet", "lu", "lu_solve", "ndtri", "nextafter", "orthonormal",
+    "pinv_solve", "pivot_order", "right_shift", "rint", "scatter_add", "scatter_set", "searchsorted",
+    "singular_values", "singular_vectors", "sort_key", "stdtr", "svd",
 }
 
 

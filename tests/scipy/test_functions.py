@@ -121,7 +121,7 @@ VERSION = tuple(int(part) for part in scipy.__version__.split(".")[:2])
 
 
 @pytest.mark.parametrize(("call", "words"), [
-    (la.eigh, "scipy.linalg.eigh"),
+    (la.schur, "scipy.linalg.schur"),
     (lambda x: np.diag(la.lu_factor(x)[0]), "scipy.linalg.lu_solve alone"),
     (lambda x: la.solve(x, x[0], assume_a="banded"), "assume_a='banded'"),
     (lambda x: sd.cdist(x, x, "jaccard"), "metric='jaccard'"),

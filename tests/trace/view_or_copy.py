@@ -76,6 +76,9 @@ np.tril_indices_from({a})[0]|np.diag_indices_from({a})[0]|np.linalg.tensorsolve(
 np.linalg.tensorinv({a} + 9 * np.eye(3), ind=1)|np.divmod({a}, 2)[0]|np.modf({a})[0]|np.ix_({a}[0] > 1)[0]
 np.nanmax({a}, 0)|np.nanmin({a}, 0)|np.nanmean({a}, 0)|np.nanvar({a}, 0)|np.nanstd({a}, 0)|np.nanmax({a}[None], 0)
 np.linalg.cholesky({a}[1:2, 1:2])|np.linalg.inv({a}[1:2, 1:2])|np.linalg.solve(np.eye(3), {a})
+np.frexp({a})[0]|np.kaiser(3, {a}[0, 0])|np.linalg.cond({a}[None])|np.linalg.eigh({a})[0]|np.linalg.eigvalsh({a})
+np.linalg.lstsq({a}, {a}[0])[0]|np.linalg.matrix_rank({a}[None])|np.linalg.pinv({a})|np.linalg.qr({a}[:2])[1]
+np.linalg.svd({a})[2]|np.linalg.svdvals({a})|np.polymul({a}[0], [1.0, 2.0])
 np.linalg.slogdet({a}[None, 1:2, 1:2])[1]|np.linalg.det({a}[None, 1:2, 1:2])|np.trace({a}[None].T, axis1=0, axis2=1)
 np.linalg.trace({a}[None])|np.real_if_close({a} * 1)|scipy.special.logsumexp({a}, axis=0)
 scipy.special.softmax({a}, axis=0)|scipy.special.log_softmax({a}, axis=0)|np.einsum("ij->i", {a})
@@ -118,11 +121,12 @@ def entries(text: str) -> list[str]:
 
 def ufunc_call(ufunc: np.ufunc) -> str:
     """Write the call of a ufunc, of integers where it takes no floats."""
-    floats = any(set(loop.split("->")[0]) == {"d"} for loop in ufunc.types)
-    operand = "{a}" if floats else "{a}.astype(np.int64)"
+    loops = [loop.split("->")[0] for loop in ufunc.types]
+    loops = [loop for loop in loops if set(loop) == {"d"}] or [loop for loop in loops if loop[0] == "d"] or loops
+    given = ["{a}" if any(loop[k] == "d" for loop in loops) else "{a}.astype(np.int64)" for k in range(ufunc.nin)]
     name = ufunc.__name__.removeprefix("_")  # as of zeta, whose function calls the ufunc
     module = "np" if hasattr(np, name) else "scipy.special"
-    return f"{module}.{name}({', '.join([operand] * ufunc.nin)})"
+    return f"{module}.{name}({', '.join(given)})"
 
 
 def of(call: str) -> Any:

@@ -382,14 +382,16 @@ class _Survey:
         reads = _reads(inner.__code__)
         self.stored |= reads.stored
         self.texts |= reads.texts
-        self.whole |= reads.whole
-        if "eval" in reads.names or "exec" in reads.names:
-            self.warn(f"what eval() or exec() in {inner.__name__}() names")
         for name, paths in reads.attributes.items():
             self.attributes[name] = self.attributes.get(name, frozenset()) | paths
         for name, following in reads.following.items():
             self.following[name] = self.following.get(name, frozenset()) | following
         names, installed = inner.__globals__, not of_the_user(inner.__code__.co_filename)
+        self.whole |= not installed and (reads.whole or any(
+            not _WHOLE.isdisjoint(of) for name, of in reads.following.items()
+            if isinstance(names.get(name, sys.modules.get(name)), types.ModuleType)))  # copy.copy(o), and no o.copy()
+        if not installed and ("eval" in reads.names or "exec" in reads.names):
+            self.warn(f"what eval() or exec() in {inner.__name__}() names")
         for name, paths in reads.names.items():
             if installed and isinstance(kept := names.get(name), _CONTAINERS) and len(kept) > LONG:
                 continue  # a package's own cache
@@ -719,8 +721,7 @@ def _reads(code: types.CodeType) -> _Reads:
     texts = [one for parts in said if all(map(str.isidentifier, parts)) for one in parts]
     for known in (names, attributes):
         known.update({name: known.get(name, frozenset()) | _ALL for name in texts})
-    found = {*names, *[one for each in following.values() for one in each]}
-    whole = bool(found & _WHOLE) or any(_computes_names([*dis.get_instructions(each)]) for each in codes)
+    whole = bool({*names} & _WHOLE) or any(_computes_names([*dis.get_instructions(each)]) for each in codes)
     return _Reads(names, attributes, following, frozenset(stored), frozenset(texts), whole)
 
 

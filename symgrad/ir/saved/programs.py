@@ -472,7 +472,7 @@ KINDS: dict[str, Reader] = {
     **dict.fromkeys(("length", "most"), lambda v, path: None if v is None else _read_extent(v, path)),
     **dict.fromkeys(("offset", "k", "exponent", "order", "wrt"), _integer),
     **dict.fromkeys(("fixed", "carried", "number"), _places), "sizes": _tuple(_integer),
-    **dict.fromkeys(("upper", "unique", "lower", "unit", "trans", "checked", "reverse", "right"), _boolean),
+    **dict.fromkeys(("upper", "unique", "lower", "unit", "trans", "checked", "reverse", "right", "complete"), _boolean),
     "outcome": _reads(lambda v: type(v) is bool or (type(v) is int and abs(v) < 1 << 63), "no outcome {!r:.40}"),
 }
 """What an op's parameter of each name may be."""
