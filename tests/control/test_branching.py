@@ -68,6 +68,11 @@ def test_the_ends_of_short_loops_stay_seen_where_loops_are_found_around():
     assert not wrong((2747,), INTERPRETED)
 
 
+def test_a_guard_that_raises_hides_no_other():
+    """Programs that asked for an index behind a condition, on a path whose first condition is another one."""
+    assert not wrong((6634, 6822), INTERPRETED)
+
+
 def test_in_c():
     assert not wrong((20, 21), COMPILED)
 

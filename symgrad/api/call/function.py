@@ -936,13 +936,14 @@ def _flat(leaves: Sequence[Any], path: Entry) -> Any:
 
 def _missed(path: Entry, call: Leaves) -> int | None:
     """Return the first guard that a call does not take a path for, as NumPy says; None where there is none."""
-    program = path.built.program
-    try:
-        evaluate(replace(program, outputs=program.guards), path.call.arrays(call.leaves))
-    except Missed as error:
-        return error.number
-    except (IndexError, SymgradError):  # the guards themselves need what does not hold
-        return None
+    program, arrays = path.built.program, path.call.arrays(call.leaves)
+    for guard in program.guards:  # one by one: another may need what holds behind this one alone
+        try:
+            evaluate(replace(program, outputs=(guard,)), arrays)
+        except Missed as error:  # noqa: PERF203 - a guard that raises is not the last
+            return error.number
+        except (IndexError, SymgradError):
+            continue
     return None
 
 
