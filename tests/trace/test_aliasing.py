@@ -142,7 +142,9 @@ def check(seed, length):
         assert refusal.line.file == file, f"{refusal}\n{source}"
         return type(refusal).__name__
     for name, g, w in zip(names, got, want, strict=True):
-        np.testing.assert_allclose(g, w, rtol=1e-12, err_msg=f"seed {seed}: {name} in\n{source}", strict=False)
+        size = np.max(np.abs(w), where=np.isfinite(w), initial=0.0)  # zeros of factors are rounding's, on any machine
+        what = f"seed {seed}: {name} in\n{source}"
+        np.testing.assert_allclose(g, w, rtol=1e-12, atol=1e-13 * size, err_msg=what, strict=False)
         assert g.shape == np.shape(w), f"seed {seed}: {name} in\n{source}"
     return "ok"
 

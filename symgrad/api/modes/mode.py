@@ -298,7 +298,7 @@ def derived(fun: Any, rule: Rule, signature: inspect.Signature, **settings: Any)
     with _lock:
         if at not in _derived:
             try:
-                alive: Any = weakref.ref(owner, lambda _: _derived.pop(at, None))
+                alive: Any = weakref.ref(owner, lambda _, pop=_derived.pop: pop(at, None))  # the name is None at exit
             except TypeError:  # ufuncs and the like, which live as long as NumPy does
                 alive = owner
             _derived[at] = alive, {}
