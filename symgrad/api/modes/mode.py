@@ -297,8 +297,9 @@ def derived(fun: Any, rule: Rule, signature: inspect.Signature, **settings: Any)
     at = id(owner)
     with _lock:
         if at not in _derived:
+            forget = _derived.pop  # at exit, the module's names are None
             try:
-                alive: Any = weakref.ref(owner, lambda _, pop=_derived.pop: pop(at, None))  # the name is None at exit
+                alive: Any = weakref.ref(owner, lambda _: forget(at, None))
             except TypeError:  # ufuncs and the like, which live as long as NumPy does
                 alive = owner
             _derived[at] = alive, {}
