@@ -144,6 +144,7 @@ def test_the_page_of_layers_runs(request):
 GROUPS = {
     "Compile and differentiate": ("jit", "grad", "value_and_grad", "jacfwd", "jacrev", "hessian", "hvp", "vmap"),
     "Differentiate at a point": ("jvp", "vjp", "linearize", "gradients", "stop_gradient"),
+    "Train": ("compile_step",),
     "Loops and branches": ("scan", "fori_loop", "while_loop", "cond", "switch", "checkpoint"),
     "Check": ("check_grads",),
     "Formulas in SymPy": ("from_sympy",),

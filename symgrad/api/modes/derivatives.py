@@ -118,6 +118,19 @@ def value_and_grad(
 
 
 def _grad(fun: Any, signature: Signature, leaves: list[Any], *, argnums: Argnums, has_aux: bool, value: bool) -> Any:
+    point = loss_at(fun, signature, leaves, has_aux=has_aux)
+    wanted = chosen(argnums, point.signature)
+    results, bars = with_gradient(point, [k for one in wanted for k in one.leaves], value=value)
+    rest = iter(bars)
+    found = tuple([optree.tree_unflatten(one.tree, [next(rest) for _ in one.leaves]) for one in wanted])
+    slope = found if isinstance(argnums, (tuple, list)) else found[0]
+    if value:
+        return optree.tree_unflatten(point.tree, results), slope
+    return (slope, optree.tree_unflatten(point.parts[1], results)) if has_aux else slope
+
+
+def loss_at(fun: Any, signature: Signature, leaves: list[Any], *, has_aux: bool) -> Point:
+    """Trace a function at traced arguments, and check that it returns one number, or a pair of that and extras."""
     point = at(fun, signature, leaves, has_aux=has_aux)
     children = point.tree.children()
     if point.has_aux:
@@ -129,20 +142,23 @@ def _grad(fun: Any, signature: Signature, leaves: list[Any], *, argnums: Argnums
             + (f"a structure of {point.tree.num_leaves} arrays" if point.tree.num_leaves else "no array"),
             instead="return the loss alone, or (loss, extras) with has_aux=True",
         )
-    wanted = chosen(argnums, point.signature)
-    program = point.derive(partial(gradient, wrt=[k for one in wanted for k in one.leaves]))
+    return point
+
+
+def with_gradient(point: Point, wrt: list[int], *, value: bool = True) -> tuple[list[Any], list[Any]]:
+    """Return what the function of a point returned, leaf by leaf, without the loss if not `value`; and its gradient.
+
+    The gradient is by the leaves `wrt` of the arguments.
+    """
+    program = point.derive(partial(gradient, wrt=wrt))
     own, bars = point.program.outputs, program.outputs
     names = ["value", *[f"aux{k}" for k in range(1, len(own))]]
     outputs = (*own, *bars) if value else (*bars, *own[1:])
     results = point.put(replace(program, outputs=outputs))
     labels = (*names, *program.labels) if value else (*program.labels, *names[1:])
     point.outer.labels[tuple([r.node for r in results])] = labels
-    rest = iter(results[len(own) :] if value else results)
-    found = tuple([optree.tree_unflatten(one.tree, [next(rest) for _ in one.leaves]) for one in wanted])
-    slope = found if isinstance(argnums, (tuple, list)) else found[0]
-    if value:
-        return optree.tree_unflatten(point.tree, results[: len(own)]), slope
-    return (slope, optree.tree_unflatten(point.parts[1], [*rest])) if has_aux else slope
+    first = len(own) if value else len(bars)
+    return (results[:first], results[first:]) if value else (results[first:], results[:first])
 
 
 def jacfwd(

@@ -1,0 +1,123 @@
+"""Steps of training: the two halves and the whole, what stays as it was, and what is refused."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+import symgrad as sg
+
+
+def model(p, x, y):
+    hidden = np.tanh(x @ p["in"]["W"] + p["in"]["b"])
+    return np.mean(sg.nn.softmax_cross_entropy(hidden @ p["out"]["W"] + p["out"]["b"], y))
+
+
+def made(dtype=np.float64):
+    rng = np.random.default_rng(0)
+    params = {
+        "in": {"W": rng.normal(size=(20, 16)) * 0.3, "b": np.zeros(16)},
+        "out": {"W": rng.normal(size=(16, 4)) * 0.3, "b": np.zeros(4)},
+        "idle": np.ones(3),
+    }
+    params = sg.tree_map(lambda a: a.astype(dtype), params)
+    return params, rng.normal(size=(32, 20)).astype(dtype), rng.integers(0, 4, 32)
+
+
+def same(one, other):
+    leaves = [sg.tree_map(lambda a: (np.asarray(a).tobytes(), np.asarray(a).dtype.str), t) for t in (one, other)]
+    return leaves[0] == leaves[1]
+
+
+OPTIMIZERS = {
+    "sgd": sg.optim.sgd(0.1),
+    "momentum": sg.optim.momentum(0.1, 0.9),
+    "adam": sg.optim.adam(1e-2),
+    "chain": sg.optim.chain(
+        sg.optim.clip_by_global_norm(0.1), sg.optim.adamw(1e-2, weight_decay=0.1), sg.optim.ema(0.9)),
+}
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_a_step_is_gradient_and_update(name):
+    """The whole is NumPy's, and the halves to the bit; nothing that is given is written."""
+    opt = OPTIMIZERS[name]
+    params, x, y = made()
+    state = opt.init(params)
+    before = sg.tree_map(np.copy, (params, state, x, y))
+    step = sg.compile_step(model, opt)
+    halves = sg.compile_step(model, opt)
+    one, other = (params, state), (params, state)
+    for _ in range(3):
+        *one, value = step(*one, x, y)
+        again, grads = halves.gradients(other[0], x, y)
+        other = halves.apply(other[0], grads, other[1])
+        assert same(one, [*other])
+        assert value == again
+    assert same((params, state, x, y), before)
+    plain = {name: part for name, part in params.items() if name != "idle"}
+    theirs, gradient = opt.init(plain), sg.grad(model)
+    for _ in range(3):
+        plain, theirs = opt.update(plain, gradient(plain, x, y), theirs)
+    sg.tree_map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-12), plain, {k: one[0][k] for k in plain})
+    assert step.unused == ["idle"]
+    assert one[1]["t"] == 3
+    assert one[1]["t"].dtype == np.int64
+
+
+def test_tensorflows_example():
+    opt = sg.optim.sgd(3.0)
+    step = sg.compile_step(lambda p: np.sum(5 * p[0] + 3 * p[1]), opt)
+    params = [np.array([1.0, 2.0]), np.array([3.0, 4.0])]
+    params, _, _ = step(params, opt.init(params))
+    np.testing.assert_array_equal(params, [[-14, -13], [-6, -5]])
+
+
+def test_frozen_is_a_filter():
+    opt = sg.optim.chain(sg.optim.clip_by_global_norm(0.1), sg.optim.adamw(1e-2, weight_decay=0.1))
+    params, x, y = made()
+    step = sg.compile_step(model, opt, frozen=("in", "out/b"))
+    new, state, _ = step(params, opt.init(params), x, y)
+    changed = sg.tree_map(lambda a, b: not np.array_equal(a, b), params, new)
+    assert changed == {"in": {"W": False, "b": False}, "out": {"W": True, "b": False}, "idle": False}
+    assert step.unused == ["idle"]
+    assert sg.tree_paths(state["m"]) == sg.tree_paths(params)
+    assert not state["m"]["in"]["W"].any()
+    _, grads = step.gradients(params, x, y)
+    assert grads["in"] == {"W": None, "b": None}
+    assert grads["out"]["W"].shape == (16, 4)
+
+
+def test_a_rate_compiles_nothing():
+    opt = sg.optim.sgd(0.1)
+    params, state = np.ones(2), opt.init(np.ones(2))
+    step = sg.compile_step(lambda p: np.sum(p * p), opt)
+    step(params, state)
+    state["hyper"]["learning_rate"] = np.float64(0.5)
+    np.testing.assert_array_equal(step(params, state)[0], [0.0, 0.0])
+    assert step.cache_info().compilations == 1
+
+
+ERRORS = {
+    "no optimizer": (lambda: sg.compile_step(model, 0.1), "compile_step() of the optimizer 0.1"),
+    "no optimizer of ours": (lambda: sg.compile_step(model, sg.optim), "which has no update()"),
+    "a word": (lambda: sg.compile_step(model, OPTIMIZERS["sgd"], on_nan="stop"), "compile_step(on_nan='stop')"),
+    "no such path": (lambda: _stepped(frozen=("in/V",)), "compile_step(frozen=...): 'in/V' names no parameter"),
+    "nothing to do": (lambda: _stepped(frozen=("in", "out")), "model() uses no parameter that is not frozen"),
+    "another state": (lambda: _stepped(state=OPTIMIZERS["sgd"].init(made()[0]), name="adam"), "holds no"),
+}
+
+
+def _stepped(name="sgd", state=None, **settings):
+    opt = OPTIMIZERS[name]
+    params, x, y = made()
+    return sg.compile_step(model, opt, **settings)(params, opt.init(params) if state is None else state, x, y)
+
+
+@pytest.mark.parametrize("name", ERRORS)
+def test_errors(name):
+    call, message = ERRORS[name]
+    with pytest.raises(sg.SymgradError, match=re.escape(message)):
+        call()
