@@ -70,9 +70,9 @@ LATE_ELEMENTS = 64
 RUNS_DEEP = 24
 """Levels of runs of runs of a checkpointed loop. Counted: beyond it two steps make a run."""
 
-RUNS_REACH, RUNS_NESTED = 1 << 16, 4
+RUNS_REACH, RUNS_NESTED = 1 << 24, 4
 """Steps that runs of runs reach, and how deep they are, where nobody knows how many steps there will be: a loop of more
-begins again for each run of them. Chosen."""
+begins again for each run of them. Chosen: a level more is a copy of the body in C, and no time where it has one run."""
 
 RUNS_LONG, RUNS_SQUARE = 1 << 8, 1 << 12
 """Steps of such runs, at most: by themselves, and where there are as many runs as a run has steps. Chosen: few rows are

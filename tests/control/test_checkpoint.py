@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 
 import symgrad as sg
 from benchmarks.measure import interleaved
+from symgrad.ops import OPS
 from symgrad.transforms.control.checkpoints import bytes_of
 from symgrad.transforms.derive import control
 from tests.table import INTERPRETED
@@ -209,6 +211,43 @@ def test_bounded_loops_run_once():
     many = np.array([2.0, 1e-3, 1e6])
     for f in (sg.grad(root), sg.grad(sg.grad(root)), lambda a: sg.jvp(sg.grad(root), (a,), (1.0,))[1]):
         np.testing.assert_allclose(sg.vmap(f)(many), [f(a) for a in many], rtol=1e-9)
+
+
+def winding(x, n, **how):
+    """Carry two numbers and how many steps there were, of which there are as many as an argument says."""
+    def step(c):
+        return c[0] + 1, np.sin(c[2]) + 0.1 * x, 0.9 * c[1] + 0.01 * c[0]
+
+    k, a, b = sg.while_loop(lambda c: c[0] < n, step, (0, x, 2.0 * x), **how)
+    return a - 2.0 * b + k
+
+
+def test_any_number_of_steps():
+    """At the ends of runs, of runs of these, and behind the last ones, where it begins again: runs of 2, 4, 8, 16."""
+    small, pushed = [
+        sg.jit(f) for f in (lambda x, n: sg.value_and_grad(lambda x: winding(x, n, checkpoint=2))(x),
+                            lambda x, n: sg.jvp(lambda x: winding(x, n), (x,), (1.0,)))
+    ]
+    for n in range(53):
+        np.testing.assert_allclose(small(0.3, n), pushed(0.3, n), rtol=1e-12)
+    long = sg.value_and_grad(winding)
+    for n in (255, 256, 257, 65_535, 65_536, 65_537, 200_001):
+        np.testing.assert_allclose(long(0.3, n), pushed(0.3, n), rtol=1e-10)
+
+
+def test_no_step_is_computed_more_often_than_there_are_levels(monkeypatch):
+    """A level whose runs are one computes none; how many steps there are is counted without them."""
+    sine, calls = OPS["sin"], []
+    plain = sine.evaluate
+    monkeypatch.setattr(sine, "evaluate", lambda x: (calls.append(x), plain(x))[1])
+    slope = sg.grad(lambda x, n: winding(x, n, checkpoint=4), options=INTERPRETED)
+    text = slope.lower(0.3, 3).as_text()
+    assert re.search(r"ops\.while_\(n, v\d+, test", text), text
+    for n, most in ((3, 1), (4, 1), (15, 2), (16, 2), (60, 3), (64, 3), (200, 4), (256, 4), (1000, 7)):
+        slope(0.3, n)
+        calls.clear()
+        slope(0.3, n)
+        assert len(calls) <= most * n, n
 
 
 def test_checkpoint_computes_again():

@@ -24,7 +24,7 @@ from symgrad.ops.arrays.indexing import scatter_add
 from symgrad.ops.arrays.reduce import sum_
 from symgrad.ops.arrays.updates import add_at
 from symgrad.ops.control.cond import call
-from symgrad.ops.control.results import result
+from symgrad.ops.control.results import closure, read_by, result
 from symgrad.ops.control.scan import scan
 from symgrad.ops.control.while_ import while_
 from symgrad.transforms.build import is_number, literal, make, shaped, written
@@ -91,12 +91,14 @@ class Change:
         inputs: what it is given, of the old scan's operands in the new program.
         results: for each result of the old one its value, of the new scan and the old one's operands.
         home: the scan in whose place the new one stands, where it is another one.
+        test: the new condition of a `while_`.
     """
 
     body: tuple[Program, int, int] | None
     inputs: Callable[[Graph, dict[Node, Node]], list[Node]]
     results: dict[int, Callable[[Graph, Any, dict[Node, Node]], Node]]
     home: Node | None = None
+    test: Program | None = None
 
 
 def applied(program: Program, changes: dict[Node, Change]) -> Program:
@@ -114,6 +116,7 @@ def applied(program: Program, changes: dict[Node, Change]) -> Program:
                 return inputs[0] if inputs else literal(graph, 0)  # nobody reads it
             body, fixed, carried = change.body
             named = {**node.named, "body": body, "fixed": fixed, **({"carried": carried} if node.op is scan else {})}
+            named |= {} if change.test is None else {"test": change.test}
             made[node] = make(graph, node.op, *change.inputs(graph, given[node]), **named)
             return made[node]  # type: ignore[no-any-return]
         if isinstance(node.op, Result) and node.inputs[0] in changes:
@@ -282,14 +285,14 @@ def trim_scans(program: Program) -> Program:
     """Leave out of loops what nobody reads, and carry on nothing that stays as it is; with no carry, it is no loop."""
     used: dict[Node, set[int]] = defaultdict(set)
     for node in program.nodes():
-        if isinstance(node.op, Result) and node.inputs[0].op in {call, scan}:
+        if isinstance(node.op, Result) and node.inputs[0].op in {call, scan, while_}:
             used[node.inputs[0]].add(node.param("number"))
     calls = {node: sorted(own) for node, own in used.items() if node.op is call}
     if any(len(own) < len(node.param("body").outputs) for node, own in calls.items()):
         return trim_scans(_trimmed_calls(program, calls))
-    used = {node: used[node] for node in loops_of(program, scan)}
     return applied(program, {
-        node: change for node in used if (change := _trimmed(Parts(node), used[node])) is not None
+        node: change for node in loops_of(program, scan, while_)
+        if (change := (_trimmed if node.op is scan else _trimmed_while)(Parts(node), used[node])) is not None
     })
 
 
@@ -345,6 +348,27 @@ def _trimmed(parts: Parts, used: set[int]) -> Change | None:
     own = [parts.state[k] for k in state]
     body = parts.remade(fixed, own, rows, [*[parts.next[k] for k in state], *stacked])
     return Change(body, lambda _, given: [given[x] for x in (*fixed, *own, *rows)], results)
+
+
+def _trimmed_while(parts: Parts, used: set[int]) -> Change | None:
+    """Carry on what its condition is made of, and what is wanted: often how many steps there are, and no more."""
+    body, test, fixed, carried = parts.body, parts.node.param("test"), len(parts.fixed), len(parts.state)
+    asked = read_by(test, test.outputs)
+    wanted = {k for k in range(carried) if test.inputs[fixed + k] in asked} | {k - 1 for k in used if k}
+    kept = sorted(closure(body, wanted, fixed, carried))
+    if len(kept) == len(body.outputs):
+        return None
+    state = [k for k in kept if k < carried]
+    read = read_by(body, [body.outputs[k] for k in kept])
+    places = [k for k in range(fixed) if body.inputs[k] in read or test.inputs[k] in asked]
+    places += [fixed + k for k in state]
+    own = [body.inputs[k] for k in places]
+    return Change(
+        parts.remade(own[: len(own) - len(state)], own[len(own) - len(state) :], (), [body.outputs[k] for k in kept]),
+        lambda _, given: [given[x] for x in own],
+        {0: _row(0), **{1 + k: _row(1 + n) for n, k in enumerate(kept)}},
+        test=closed([test.inputs[k] for k in places], test.outputs, test.name),
+    )
 
 
 def _read(program: Program, outputs: Iterable[Node]) -> set[Node]:

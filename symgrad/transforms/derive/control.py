@@ -223,23 +223,24 @@ def _as_tracers() -> Trace:
 
 def _pull_loop(
     count: Node | None, gs: Sequence[Any], active: Sequence[bool], nodes: Sequence[Node], guarded: bool,
-    runs: tuple[int, ...] = (), test: Program | None = None, *, body: Program, length: Dim | None, fixed: int,
-    carried: int, reverse: bool,
+    runs: tuple[int, ...] = (), test: Program | None = None, there: Program | None = None, *, body: Program,
+    length: Dim | None, fixed: int, carried: int, reverse: bool,
 ) -> list[Any]:
     """Pull cotangents through a loop: by a loop the other way, which carries those of what was carried.
 
     It also carries the sums of those of what is the same in all steps. Where there is no place for a row of each step,
-    a step back computes all steps before it again, from the first on. With a `test` there was a `while_`.
+    a step back computes all steps before it again, from the first on. With a `test` there was a `while_`. On the way
+    `there` another body may do, where only what is carried into steps is read.
     """
     trace = _as_tracers()
     graph = trace.graph
     if runs:
         assert count is not None  # noqa: S101 - `counted` and `while_` have runs
-        count, nodes, body, length = _in_runs(graph, count, nodes, body, length, fixed, runs)
+        count, nodes, (body, there), length = _in_runs(graph, count, nodes, body, length, fixed, runs)
         gs, active = [None, *gs], [False, *active[:fixed], False, *active[fixed:]]
         parts = _pull_loop(
-            count, gs, active, nodes, guarded, body=body, length=length, fixed=fixed + 1, carried=carried + 1,
-            reverse=False,
+            count, gs, active, nodes, guarded, there=None if length is None else there, body=body, length=length,
+            fixed=fixed + 1, carried=carried + 1, reverse=False,
         )
         return [part for k, part in enumerate(parts) if k not in {0, fixed + 1}]
 
@@ -253,24 +254,25 @@ def _pull_loop(
     outer = dict(zip(inputs, nodes, strict=True))
     first: dict[Node, Node] = {}  # where what is computed again begins
     if plan.stacked and test is not None:  # the loop itself stacks: `join_scans` makes it one with that of the value
-        there = closed(inputs, (*inner.outputs, *plan.stacked), body.name)
-        forward = make(graph, while_, *nodes, test=test, body=there, fixed=fixed, most=length, runs=())
+        own = closed(inputs, (*inner.outputs, *plan.stacked), body.name)
+        forward = make(graph, while_, *nodes, test=test, body=own, fixed=fixed, most=length, runs=())
         count, tapes = make(graph, result, forward, number=0), [
-            make(graph, result, forward, number=1 + k) for k in range(len(body.outputs), len(there.outputs))
+            make(graph, result, forward, number=1 + k) for k in range(len(body.outputs), len(own.outputs))
         ]
     elif plan.stacked:
         stacked = [] if again else plan.stacked
         own = Program((*inputs, *bars, *plan.sums.values()), tuple(plan.outputs))
         read = read_by(own, plan.outputs) if again else set()
         wanted = [k for k in range(carried) if inputs[fixed + k] in read]
-        there = closed(inputs, (*inner.outputs, *stacked), body.name)
-        wanted += range(len(body.outputs), len(there.outputs))
-        state = sorted(closure(there, wanted, fixed, carried) & {*range(carried)})
-        outputs = [inner.outputs[k] for k in state]
+        next_ = inner.outputs if there is None else replaced(graph, there, inputs)
+        own = closed(inputs, (*next_, *stacked), body.name)
+        wanted += range(len(body.outputs), len(own.outputs))
+        state = sorted(closure(own, wanted, fixed, carried) & {*range(carried)})
+        outputs = [next_[k] for k in state]
         made = read_by(inner, [*outputs, *stacked])
         kept = [x for k, x in enumerate(inputs) if x in made or k - fixed in state]
-        there = closed(kept, (*outputs, *stacked), body.name)
-        how: dict[str, Any] = {"body": there, "fixed": sum([x in inputs[:fixed] for x in kept]), "carried": len(state)}
+        own = closed(kept, (*outputs, *stacked), body.name)
+        how: dict[str, Any] = {"body": own, "fixed": sum([x in inputs[:fixed] for x in kept]), "carried": len(state)}
         if not again:
             forward = _rounds(graph, count, [outer[x] for x in kept], **how, length=length, reverse=reverse)
             tapes = [make(graph, result, forward, number=len(state) + k) for k in range(len(stacked))]
@@ -345,10 +347,11 @@ def levels(run: int) -> tuple[int, ...]:
 def _in_runs(
     graph: Graph, count: Node, nodes: Sequence[Node], body: Program, length: Dim | None, fixed: int,
     runs: tuple[int, ...],
-) -> tuple[Node, list[Node], Program, Dim | None]:
+) -> tuple[Node, list[Node], list[Program], Dim | None]:
     """Make of a loop the loop over its runs, whose body is a call: it carries its own number, and reads the count.
 
-    Runs are of so many steps, or, where that is negative, of at most so many, and as many as a run has.
+    Runs are of so many steps, or, where that is negative, of at most so many, and as many as a run has. Of two bodies
+    the second leaves out the steps of the last run, behind which nothing begins.
     """
     run, within = abs(runs[0]), Graph()
     carried = len(nodes) - fixed
@@ -362,12 +365,14 @@ def _in_runs(
     total, *inputs = [input_like(own, f"x{k}", x) for k, x in enumerate((count, *body.inputs))]
     number, width = input_like(own, "run", count), _steps_of_run(own, runs[0], total)
     rest = written(own, np.subtract, total, written(own, np.multiply, number, width))
-    called = make(own, call, written(own, np.minimum, rest, width), *inputs, body=several)
-    outputs = [
-        written(own, np.add, number, literal(own, 1, np.int64)),
-        *[make(own, result, called, number=k) for k in range(carried)],
-    ]
-    segments = Program((total, *inputs[:fixed], number, *inputs[fixed:]), tuple(outputs), f"{body.name}_run")
+    segments = []
+    for last in (rest, literal(own, 0, np.int64)):
+        many = written(own, lambda rest, width, last: np.where(rest > width, width, last), rest, width, last)
+        called = make(own, call, many, *inputs, body=several)
+        outputs = written(own, np.add, number, literal(own, 1, np.int64)), *[
+            make(own, result, called, number=k) for k in range(carried)
+        ]
+        segments.append(Program((total, *inputs[:fixed], number, *inputs[fixed:]), outputs, f"{body.name}_run"))
     many = written(graph, lambda n, width: (n + (width - 1)) // width, count, _steps_of_run(graph, runs[0], count))
     zero = literal(graph, 0, np.int64)
     most = None if length is None else -(-length // run)
