@@ -20,6 +20,7 @@ from symgrad.api.modes.linearize import jvp, linearize, vjp
 from symgrad.api.modes.vmap import vmap
 from symgrad.api.rules.custom import custom_jvp, custom_vjp
 from symgrad.api.rules.override import override_gradient
+from symgrad.api.sparse.rows import RowSparse
 from symgrad.api.step.step import compile_step
 from symgrad.api.trees import ravel_pytree, tree_map, tree_paths
 from symgrad.build.threads import get_num_threads, set_num_threads
@@ -39,12 +40,12 @@ if TYPE_CHECKING:
     from symgrad.emit.files import Package
 
 __all__ = [
-    "Function", "NoGradient", "Options", "Package", "Spec", "SymgradError", "SymgradWarning", "Tracer",
+    "Function", "NoGradient", "Options", "Package", "RowSparse", "Spec", "SymgradError", "SymgradWarning", "Tracer",
     "check_grads", "checkpoint", "compile_step", "cond", "custom_jvp", "custom_vjp", "define_op", "emit", "extern",
-    "features", "fori_loop", "from_sympy", "get_num_threads", "grad", "gradients", "hessian", "hvp", "jacfwd", "jacrev",
-    "jit", "jvp", "linalg", "linearize", "named", "nn", "optim", "override_gradient", "ravel_pytree", "scan",
-    "set_num_threads", "spec", "stop_gradient", "switch", "tree_map", "tree_paths", "value_and_grad", "vjp", "vmap",
-    "while_loop",
+    "features", "fori_loop", "from_sympy", "get_num_threads", "grad", "gradients", "hessian", "hvp", "jacfwd",
+    "jacrev", "jit", "jvp", "linalg", "linearize", "named", "nn", "optim", "override_gradient", "ravel_pytree",
+    "scan", "set_num_threads", "spec", "stop_gradient", "switch", "tree_map", "tree_paths", "value_and_grad", "vjp",
+    "vmap", "while_loop",
 ]
 
 _LATE = {

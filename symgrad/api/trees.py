@@ -11,7 +11,7 @@ import numpy as np
 from symgrad.errors import ArgumentError, ShapeError
 from symgrad.ops.arrays.joining import lift
 from symgrad.trace import optree
-from symgrad.trace.structures import flattened
+from symgrad.trace.structures import flattened, is_pattern
 
 
 def tree_map(function: Callable[..., Any], tree: Any, *rest: Any) -> Any:
@@ -19,7 +19,8 @@ def tree_map(function: Callable[..., Any], tree: Any, *rest: Any) -> Any:
 
     Args:
         function: of a leaf of `tree` and of what each of `rest` has there, which may be a structure itself.
-        tree: leaves in tuples, lists, dicts, dataclasses and objects; None is an empty structure.
+        tree: leaves in tuples, lists, dicts, dataclasses and objects; None is an empty structure, a `RowSparse` and
+            a sparse matrix are leaves.
         rest: structures that are at least as deep.
 
     Returns:
@@ -32,10 +33,10 @@ def tree_map(function: Callable[..., Any], tree: Any, *rest: Any) -> Any:
     >>> sg.tree_map(lambda p, g: p - g, {"W": np.ones(2), "b": 3.0}, {"W": np.ones(2), "b": 1.0})
     {'W': array([0., 0.]), 'b': 2.0}
     """
-    leaves, structure = flattened(tree)
+    leaves, structure = flattened(tree, is_leaf=is_pattern)
     try:
         for one in rest:
-            flattened(one)  # which makes its objects structures
+            flattened(one, is_leaf=is_pattern)  # which makes its objects structures
         others = [structure.flatten_up_to(one) for one in rest]
     except (TypeError, ValueError) as error:
         raise ArgumentError(f"tree_map() of structures that differ: {str(error).rstrip('.')}") from error
@@ -49,7 +50,7 @@ def tree_paths(tree: Any) -> list[str]:
     >>> sg.tree_paths({"layers": [{"W": 1.0}, {"W": 2.0, "b": 3.0}], "scale": 4.0})
     ['layers/0/W', 'layers/1/W', 'layers/1/b', 'scale']
     """
-    return ["/".join(map(str, path)) for path in flattened(tree)[1].paths()]
+    return ["/".join(map(str, path)) for path in flattened(tree, is_leaf=is_pattern)[1].paths()]
 
 
 def ravel_pytree(tree: Any) -> tuple[Any, Callable[[Any], Any]]:
@@ -75,7 +76,7 @@ def ravel_pytree(tree: Any) -> tuple[Any, Callable[[Any], Any]]:
     >>> sg.grad(lambda v: np.sum(unravel(v)["W"]) * unravel(v)["b"])(flat)
     array([3., 3., 3., 3., 4.])
     """
-    leaves, structure = flattened(tree)
+    leaves, structure = flattened(tree, is_leaf=is_pattern)
     arrays = [lift(leaf) for leaf in leaves]
     shapes, kinds = [tuple(a.shape) for a in arrays], [a.dtype for a in arrays]
     ends = [*accumulate([int(np.prod(shape)) for shape in shapes])]

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import is_dataclass
 from functools import partial
 from types import BuiltinFunctionType, EllipsisType, FunctionType, MethodType, ModuleType
@@ -32,6 +32,8 @@ _SETTINGS = (
 _NEVER = (*_SETTINGS, complex, dict, list, tuple, set, frozenset, ModuleType)
 
 _lock = threading.Lock()
+_patterns: list[tuple[Callable[[type], bool], Callable[[Any], Any], Callable[[type, Any, Any], Any]]] = []
+_of_pattern: set[type] = set()
 _known: dict[type, bool] = dict.fromkeys((np.ndarray, bool, int, float, np.float64, np.float32, np.int64), False)
 
 
@@ -55,19 +57,56 @@ class Fixed:
         return repr(self.value)
 
 
-def flattened(tree: Any) -> tuple[list[Any], Any]:
+def patterned(
+    fits: Callable[[type], bool], apart: Callable[[Any], Any], together: Callable[[type, Any, Any], Any],
+) -> None:
+    """Say how classes are structures of which only the first branch has derivatives: the others say where it stands.
+
+    Args:
+        fits: whether a class is one of these.
+        apart: gives of an object its branches, what belongs to its kind, and the branches' names.
+        together: makes an object of its class, its kind and its branches.
+    """
+    _patterns.append((fits, apart, together))
+
+
+def is_pattern(value: Any) -> bool:
+    """Whether something is a structure by itself that stands for one array: a RowSparse, a sparse matrix."""
+    return any(fits(type(value)) for fits, *_ in _patterns)
+
+
+def places_in(tree: Any) -> set[int]:
+    """Return which leaves of a structure say where elements stand: those of patterns, but the first of each."""
+    found: set[int] = set()
+    level, start = [tree], 0
+    while level:
+        one = level.pop()
+        if one.is_leaf():
+            start += 1
+        elif one.type in _of_pattern:
+            found.update(range(start + 1, start + one.num_leaves))
+            start += one.num_leaves
+        else:
+            level += reversed(one.children())
+    return found
+
+
+def flattened(tree: Any, *, is_leaf: Callable[[Any], bool] | None = None) -> tuple[list[Any], Any]:
     """Flatten a tree to its leaves and its structure; the classes of its objects are registered as they are met.
+
+    What `is_leaf` says to be one is not looked into.
 
     Raises:
         ArgumentError: an object holds itself.
     """
     while True:
         try:
-            leaves, structure = optree.tree_flatten(tree, namespace=NAMESPACE)
+            leaves, structure = optree.tree_flatten(tree, is_leaf, namespace=NAMESPACE)
         except RecursionError:
             raise ArgumentError("an object that holds itself, somewhere in its attributes, as an argument or a result",
                                 instead="its arrays in a dict") from None
-        if not [leaf for leaf in leaves if _known.get(type(leaf)) is not False and _registered(leaf)]:
+        met = [leaf for leaf in leaves if _known.get(type(leaf)) is not False and _registered(leaf)]
+        if all(is_leaf is not None and is_leaf(leaf) for leaf in met):
             return leaves, structure
 
 
@@ -102,8 +141,16 @@ def _registered(value: Any) -> bool:
     with _lock:
         if kind in _known:
             return _known[kind]
-        _known[kind] = found = _is_setting(value) or _is_structure(value)
-        if _is_setting(value):
+        own = next((entry[1:] for entry in _patterns if entry[0](kind)), None)
+        _known[kind] = found = own is not None or _is_setting(value) or _is_structure(value)
+        if own is not None:
+            apart, together = own
+            _of_pattern.add(kind)
+            optree.register_pytree_node(
+                kind, apart, lambda data, parts: together(kind, data, parts), path_entry_type=optree.GetAttrEntry,
+                namespace=NAMESPACE,
+            )
+        elif _is_setting(value):
             optree.register_pytree_node(
                 kind, lambda value: ((), Fixed(value), ()), _value_of, namespace=NAMESPACE,
             )

@@ -13,7 +13,8 @@ import numpy as np
 from symgrad.api.call.arguments import AUTO, Argnums, Arguments, Chosen, chosen
 from symgrad.api.call.function import Function
 from symgrad.api.modes.mode import Point, at, described, function, matched
-from symgrad.errors import ArgumentError
+from symgrad.api.sparse.rows import RowSparse
+from symgrad.errors import ArgumentError, ArgumentValueError
 from symgrad.ir import shapes
 from symgrad.ir.node import Node
 from symgrad.ir.program import Program
@@ -22,9 +23,10 @@ from symgrad.ops.arrays.views import broadcast_to, embed_diagonal, reshape
 from symgrad.options import Options
 from symgrad.trace import optree
 from symgrad.trace.signature import Signature, flatten, signature_of
+from symgrad.trace.tracer import Tracer, as_node
 from symgrad.transforms.derive.batch import batch
 from symgrad.transforms.derive.jvp import pullback, pushforward
-from symgrad.transforms.derive.vjp import gradient
+from symgrad.transforms.derive.vjp import gathered, gradient
 from symgrad.transforms.rewrite.units import without_units
 
 if TYPE_CHECKING:
@@ -62,7 +64,7 @@ def jit(
 
 
 def grad(
-    fun: Callable[P, Any], argnums: Argnums = 0, *, has_aux: bool = False,
+    fun: Callable[P, Any], argnums: Argnums = 0, *, has_aux: bool = False, sparse: bool | str = False,
     static_argnums: int | Iterable[int] = (), static_argnames: str | Iterable[str] = (), specs: Any = None,
     dynamic: Any = AUTO, options: Options | None = None,
 ) -> Function[P, Any]:
@@ -73,6 +75,9 @@ def grad(
         argnums: the argument to differentiate by, or a tuple of them: a position, a name, or the path of a part, as
             ``"params['w']"``.
         has_aux: `fun` returns ``(loss, extras)``; the result is ``(gradient, extras)``.
+        sparse: the gradient by an array of which `fun` takes rows, ``E[ids]`` or ``np.take(E, ids, axis=0)``, is a
+            `RowSparse`, and costs as much as these rows, however many there are; one that is used otherwise as well
+            is refused, or has a plain gradient with ``"auto"``.
         static_argnums, static_argnames, specs, dynamic, options: as for `jit`.
 
     Returns:
@@ -80,7 +85,8 @@ def grad(
         for a tuple of `argnums`).
 
     Raises, when called:
-        ArgumentError: the loss is no scalar, or an argument to differentiate by is not floating point.
+        ArgumentError: the loss is no scalar, an argument to differentiate by is not floating point, or with `sparse`
+            an array of which rows are taken is used otherwise, too.
         NoGradient: a function on the way has no derivative.
 
     >>> import numpy as np, symgrad as sg
@@ -88,13 +94,13 @@ def grad(
     array([ 3., 12.])
     """
     return function(
-        "grad", fun, _grad, {"argnums": argnums, "has_aux": has_aux, "value": False},
+        "grad", fun, _grad, {"argnums": argnums, "has_aux": has_aux, "value": False, "sparse": _checked(sparse)},
         static_argnums, static_argnames, specs, dynamic, options,
     )
 
 
 def value_and_grad(
-    fun: Callable[P, R], argnums: Argnums = 0, *, has_aux: bool = False,
+    fun: Callable[P, R], argnums: Argnums = 0, *, has_aux: bool = False, sparse: bool | str = False,
     static_argnums: int | Iterable[int] = (), static_argnames: str | Iterable[str] = (), specs: Any = None,
     dynamic: Any = AUTO, options: Options | None = None,
 ) -> Function[P, tuple[R, Any]]:
@@ -109,7 +115,8 @@ def value_and_grad(
     (5.0, array([2., 4.]))
     """
     return function(
-        "value_and_grad", fun, _grad, {"argnums": argnums, "has_aux": has_aux, "value": True},
+        "value_and_grad", fun, _grad,
+        {"argnums": argnums, "has_aux": has_aux, "value": True, "sparse": _checked(sparse)},
         static_argnums, static_argnames, specs, dynamic, options,
     )
 
@@ -117,11 +124,20 @@ def value_and_grad(
 # -- on traced values
 
 
-def _grad(fun: Any, signature: Signature, leaves: list[Any], *, argnums: Argnums, has_aux: bool, value: bool) -> Any:
+def _checked(sparse: bool | str) -> bool | str:
+    if sparse not in (False, True, "auto"):
+        raise ArgumentValueError(f"sparse={sparse!r}", instead='True, False or "auto"')
+    return sparse
+
+
+def _grad(
+    fun: Any, signature: Signature, leaves: list[Any], *, argnums: Argnums, has_aux: bool, value: bool,
+    sparse: bool | str,
+) -> Any:
     point = loss_at(fun, signature, leaves, has_aux=has_aux)
     wanted = chosen(argnums, point.signature)
-    results, bars = with_gradient(point, [k for one in wanted for k in one.leaves], value=value)
-    rest = iter(bars)
+    results, slopes = with_gradient(point, [k for one in wanted for k in one.leaves], value=value, sparse=sparse)
+    rest = iter(slopes)
     found = tuple([optree.tree_unflatten(one.tree, [next(rest) for _ in one.leaves]) for one in wanted])
     slope = found if isinstance(argnums, (tuple, list)) else found[0]
     if value:
@@ -145,20 +161,55 @@ def loss_at(fun: Any, signature: Signature, leaves: list[Any], *, has_aux: bool)
     return point
 
 
-def with_gradient(point: Point, wrt: list[int], *, value: bool = True) -> tuple[list[Any], list[Any]]:
+def with_gradient(
+    point: Point, wrt: list[int], *, value: bool = True, sparse: bool | str = False,
+) -> tuple[list[Any], list[Any]]:
     """Return what the function of a point returned, leaf by leaf, without the loss if not `value`; and its gradient.
 
-    The gradient is by the leaves `wrt` of the arguments.
+    The gradient is by the leaves `wrt` of the arguments; by tables that `sparse` says it is of their rows.
     """
-    program = point.derive(partial(gradient, wrt=wrt))
+    stays = point.places  # of these a gradient has the argument's own
+    moved = [k for k in wrt if k not in stays]
+    takes = {k: _takes(point, k, sparse) for k in moved} if sparse else {}
+    tables = [k for k, taken in takes.items() if taken]
+    program = point.derive(partial(gradient, wrt=moved, tables=tables))
     own, bars = point.program.outputs, program.outputs
     names = ["value", *[f"aux{k}" for k in range(1, len(own))]]
     outputs = (*own, *bars) if value else (*bars, *own[1:])
     results = point.put(replace(program, outputs=outputs))
     labels = (*names, *program.labels) if value else (*program.labels, *names[1:])
-    point.outer.labels[tuple([r.node for r in results])] = labels
+    if program.labels:
+        point.outer.labels[tuple([r.node for r in results])] = labels
     first = len(own) if value else len(bars)
-    return (results[:first], results[first:]) if value else (results[first:], results[:first])
+    others, found = (results[:first], results[first:]) if value else (results[first:], results[:first])
+    rest = iter(found)
+    slopes = []
+    for k in wrt:
+        parts = [next(rest) for _ in 2 * (takes.get(k) or [])]
+        slopes.append(point.leaves[k] if k in stays else _rows(point, k, parts) if parts else next(rest))
+    return others, slopes
+
+
+def _takes(point: Point, k: int, sparse: bool | str) -> list[Node]:
+    """Return what takes rows of an array alone; none where its gradient is to be a plain one."""
+    takes, others = gathered(point.program, point.program.inputs[k])
+    if takes and others and sparse is True:
+        path, loop = point.signature.paths[k], takes[0] is others[0]
+        raise ArgumentError(
+            f"sparse=True: rows are taken of {path} inside of a loop" if loop else
+            f"sparse=True: rows are taken of {path} at {takes[0].line}, and all of it is used as well",
+            line=others[0].line, instead=("the rows taken before the loop, E[ids]; or " if loop else "")
+            + 'sparse="auto", which gives a plain gradient here',
+        )
+    return [] if others else takes
+
+
+def _rows(point: Point, k: int, parts: list[Any]) -> RowSparse:
+    """Make the gradient by a table of what was taken of it: rows of each gather, followed by their places."""
+    table = Tracer(as_node(point.outer, point.leaves[k]), point.outer)
+    places = [np.ravel(at) for at in parts[1::2]]
+    rows = [np.reshape(x, (*at.shape, *table.shape[1:])) for x, at in zip(parts[::2], places, strict=True)]
+    return RowSparse.added(np.concatenate(places), np.concatenate(rows), table.shape)
 
 
 def jacfwd(

@@ -26,7 +26,7 @@ from symgrad.options import Options
 from symgrad.trace import optree
 from symgrad.trace.signature import Signature, Spec, flatten
 from symgrad.trace.state import current
-from symgrad.trace.structures import NAMESPACE
+from symgrad.trace.structures import NAMESPACE, places_in
 from symgrad.transforms.derive.jvp import pullback, pushforward
 from symgrad.transforms.derive.residuals import residuals as residuals_of
 
@@ -178,12 +178,19 @@ class Linear:
         taken, made = (inputs, outputs) if self.forward else (outputs, inputs)
         read = [(leaves[k], k not in self.unread) for k in self.places]
         given = [*[x.copy() if own and isinstance(x, np.ndarray) else x for x, own in read], *kept]
-        return _mapping(*self.trees, self.forward, partial(self, given, taken, made))
+        stays = {} if self.forward else {k: leaves[k] for k in places_in(self.trees[0])}
+        return _mapping(*self.trees, self.forward, partial(self, given, taken, made, stays))
 
     def __call__(
-        self, given: Sequence[Any], taken: Sequence[Spec], made: Sequence[Spec], vectors: Sequence[Any],
+        self, given: Sequence[Any], taken: Sequence[Spec], made: Sequence[Spec], stays: dict[int, Any],
+        vectors: Sequence[Any],
     ) -> list[Any]:
-        """Apply it: one vector for each leaf that is taken (None for zeros), one result for each that is made."""
+        """Apply it: one vector for each leaf that is taken (None for zeros), one result for each that is made.
+
+        What says where others stand `stays`, and is not asked of what is taken.
+        """
+        idle = places_in(self.trees[not self.forward])
+        vectors = [None if k in idle else vector for k, vector in enumerate(vectors)]
         some, _ = present(vectors, taken, self.names, "tangent" if self.forward else "cotangent")
         results: list[Any] = []
         if self.run is not None and some:
@@ -191,7 +198,8 @@ class Linear:
             full = [_spec_zeros(taken[k]) if vectors[k] is None else vectors[k] for k in floats]
             results = self.run(dict(zip(self.words, [*given, *full], strict=True)))
         found = iter(results)
-        return [next(found) if results and one.dtype.kind == "f" else _spec_zeros(one) for one in made]
+        values = [next(found) if results and one.dtype.kind == "f" else _spec_zeros(one) for one in made]
+        return [stays.get(k, value) for k, value in enumerate(values)]
 
 
 def _spec_zeros(spec: Spec) -> Any:
@@ -216,6 +224,9 @@ def _linearized(fun: Any, signature: Signature, leaves: list[Any], *, forward: b
     """Compute the function and the residuals, in a structure that bears the linear program."""
     _register()
     point = at(fun, *described(fun, *signature.join(leaves)), has_aux=has_aux)
+    if forward and places_in(point.parts[0]):
+        raise ArgumentError("sg.linearize of a function that returns a RowSparse or a sparse matrix",
+                            instead="sg.jvp, or a function that returns its rows or elements")
     inputs, outputs = point.program.inputs, point.results
     specs = [tuple([Spec(node.shape, node.dtype) for node in nodes]) for nodes in (inputs, outputs)]
     names = point.signature.paths if forward else point.names()

@@ -33,6 +33,7 @@ from symgrad.trace.nested import settled
 from symgrad.trace.numpy.replaced import standing_for
 from symgrad.trace.signature import Signature, Spec, leaf_spec
 from symgrad.trace.state import Trace, current
+from symgrad.trace.structures import places_in
 from symgrad.trace.trace import trace
 from symgrad.trace.tracer import Tracer, as_node, cast
 from symgrad.transforms.derive.jvp import pullback, pushforward
@@ -83,6 +84,11 @@ class Point:
             raise ArgumentError("has_aux=True needs a function that returns a pair (result, extras)")
         return children[0], children[1]
 
+    @cached_property
+    def places(self) -> set[int]:
+        """Leaves of the arguments that say where others stand; derivatives by these stand there, too."""
+        return places_in(self.signature.tree)
+
     @property
     def results(self) -> tuple[Node, ...]:
         """What the result is made of, without the extras."""
@@ -119,16 +125,21 @@ class Point:
 
     def push(self, tangents: Sequence[Any]) -> list[Any]:
         """Push one tangent for each leaf of the arguments (None for zeros): one for each leaf of the result."""
+        tangents = [None if k in self.places else tangent for k, tangent in enumerate(tangents)]
         wrt, given = present(tangents, self.program.inputs, self.signature.paths, "tangent")
         of = [k for k, y in enumerate(self.results) if y.dtype.kind == "f"]
         found: dict[int, Any] = {}
         if wrt:
             pushed = self.derive(lambda program: pushforward(program, wrt, of))
             found = dict(zip(of, self.put(pushed, given), strict=True))
+        if stays := places_in(self.parts[0]):
+            found |= {k: y for k, y in enumerate(self.put(self.program)) if k in stays}
         return [found[k] if k in found else self.zeros(y) for k, y in enumerate(self.results)]
 
     def pull(self, cotangents: Sequence[Any]) -> list[Any]:
         """Pull one cotangent for each leaf of the result (None for zeros): one for each leaf of the arguments."""
+        stays = places_in(self.parts[0])
+        cotangents = [None if k in stays else cotangent for k, cotangent in enumerate(cotangents)]
         of, given = present(cotangents, self.results, self.names(), "cotangent")
         inputs = self.program.inputs
         wrt = [k for k, x in enumerate(inputs) if x.dtype.kind == "f"]
@@ -136,6 +147,7 @@ class Point:
         if of and wrt:
             pulled = self.derive(lambda program: pullback(program, wrt, of))
             found = dict(zip(wrt, self.put(pulled, given), strict=True))
+        found |= {k: self.leaves[k] for k in self.places}
         return [found[k] if k in found else self.zeros(x) for k, x in enumerate(inputs)]
 
     def zeros(self, like: Node) -> Any:

@@ -16,7 +16,7 @@ from symgrad.ops.arrays.views import broadcast_to
 from symgrad.options import Options
 from symgrad.trace import optree
 from symgrad.trace.signature import Signature
-from symgrad.trace.structures import NAMESPACE
+from symgrad.trace.structures import NAMESPACE, places_in
 from symgrad.trace.tracer import Tracer, as_node
 from symgrad.transforms.derive.batch import batch
 
@@ -71,6 +71,9 @@ def _vmap(fun: Any, signature: Signature, leaves: list[Any], *, in_axes: Any, ou
         for s, a in zip(signature.specs, axes, strict=True)
     ]))
     point = at(fun, signature, leaves, seen=one, alike=[a is None for a in axes])
+    if places_in(point.tree):
+        raise ArgumentError("vmap of a function that returns a RowSparse or a sparse matrix: each example has another",
+                            instead="g.to_dense() in the function, or sparse=True of the sum over all examples")
     size, outer = _batch_size(signature, axes, axis_size), point.outer
     with outer.graph.apart():
         program, mapped = batch(point.program, [a is not None for a in axes], size)

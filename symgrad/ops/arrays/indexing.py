@@ -9,13 +9,13 @@ import numpy as np
 from symgrad.errors import ArgumentValueError, DtypeError, ShapeError, UnsupportedError
 from symgrad.ir import shapes
 from symgrad.ir.node import Node
-from symgrad.ir.notation import Access, Axis, Lookup
+from symgrad.ir.notation import Access, Axis, Body, How, IndexValue, Lookup, Statement, axes_of
 from symgrad.ir.shapes import Shape
 from symgrad.ops.arrays.copies import fresh
 from symgrad.ops.arrays.joining import along_axis, lift
 from symgrad.ops.arrays.views import adding, broadcast_index, copy_body, put_body
 from symgrad.ops.declare.domains import case, integers, normal
-from symgrad.ops.declare.forms import OPS, answers, is_traced, refuse, shape_of, structured
+from symgrad.ops.declare.forms import INT, OPS, answers, is_traced, refuse, shape_of, structured
 
 X, OUT = 0, -1
 
@@ -152,6 +152,36 @@ scatter_add = structured(
             case(_scatters((0, 2), (3, 2, 4)), (5, 2), (5,), (1,), domain=_PAIRS)),
     edges=(case(_scatters((0,), (3,)), (0,), (0,), domain=_ROWS),),
     doc="Zeros with values added at the places that arrays of integers name: the adjoint of gather.",
+)
+
+
+# -- places: indices counted from the front
+
+
+def _places_value(indices: Any, extent: Any) -> Any:
+    indices = np.asarray(indices)
+    bad = indices[(indices < -extent) | (indices >= extent)]
+    if bad.size:
+        raise IndexError(f"index {bad.flat[0]} is out of bounds for axis 0 with size {extent}")
+    return np.where(indices < 0, indices.astype(INT) + extent, indices.astype(INT))
+
+
+def _places_body(node: Node) -> Body:
+    axes = axes_of(node.shape)
+    place = IndexValue(Lookup(Access(X, axes), node.param("extent"), 0), INT)
+    return Body((Statement(Access(OUT, axes), How.SET, place, axes, node.line),))
+
+
+def _rooted(x: Any, i: Any) -> Any:
+    return np.sqrt(1.0 + OPS["places"](i, extent=4)) * x
+
+
+places = structured(
+    name="places", params=("extent",), infer=lambda i, extent: (index_shape((i,), (0,), 1), INT), body=_places_body,
+    evaluate=_places_value, nondiff=True, batched=lambda size, **params: params,
+    sample=(case(_rooted, (3, 2), (3, 2), domain=(normal(), integers(-4, 3))),),
+    edges=(case(_rooted, (0,), (0,), domain=(normal(), integers(-4, 3))),),
+    doc="Indices of an axis, checked and counted from its front.",
 )
 
 

@@ -8,7 +8,7 @@ a cotangent *is* 0 where its guard is false.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -19,7 +19,9 @@ from symgrad.ir.graphs import reachable
 from symgrad.ir.node import Node
 from symgrad.ir.op import Composite, Elementwise, Op, Result
 from symgrad.ir.program import Program
-from symgrad.ops.arrays.views import unbroadcast
+from symgrad.ir.regions import whole
+from symgrad.ops.arrays.indexing import gather, places
+from symgrad.ops.arrays.views import slice_, unbroadcast
 from symgrad.ops.control.results import needed, result
 from symgrad.ops.declare import leaves
 from symgrad.ops.declare.traits import chooses
@@ -59,16 +61,20 @@ class Cotangent(NamedTuple):
     chosen: bool = False
 
 
-def gradient(program: Program, wrt: Sequence[int], output: int = 0) -> Program:
+def gradient(
+    program: Program, wrt: Sequence[int], output: int = 0, tables: Container[int] = (),
+) -> Program:
     """Derive one scalar output of a program with respect to some inputs.
 
     Args:
         program: at least one output; the chosen one is one floating-point number.
         wrt: positions of inputs.
         output: position of the output.
+        tables: positions of inputs of which rows are taken and nothing else (see `gathered`).
 
     Returns:
-        A program with one gradient for each input of `wrt`, of its shape and dtype.
+        A program with one gradient for each input of `wrt`, of its shape and dtype; of a table, for each time that
+        rows are taken of it, their gradients and their places.
 
     Raises:
         ArgumentError: an input or the output is no floating-point array, or the output is not one number.
@@ -91,13 +97,54 @@ def gradient(program: Program, wrt: Sequence[int], output: int = 0) -> Program:
             "a smooth function in place of what counts or compares; has_aux=True for what is not to be derived",
         )
     program, trace = opened(program)
+    takes = {k: gathered(program, program.inputs[k], output)[0] for k in wrt if k in tables}
+    by = [node for k in wrt for node in takes.get(k, [program.inputs[k]])]
     with passing(trace):
         one = Tracer(constant(trace, 1, program.outputs[output].dtype), trace).reshape(loss.shape)
-        grads = sweep(trace, program, {program.outputs[output]: one}, [program.inputs[k] for k in wrt])
+        grads = sweep(trace, program, {program.outputs[output]: one}, by)
+        if takes:
+            places_of = {node: _places(trace, node) for nodes in takes.values() for node in nodes}
+            pairs = zip(by, grads, strict=True)
+            grads = [part for node, bar in pairs for part in ([bar, places_of[node]] if node in places_of else [bar])]
     trace.graph.line = None
-    bars = tuple([f"{program.inputs[k].param('name')}_bar" for k in wrt])
+    bars = () if takes else tuple([f"{program.inputs[k].param('name')}_bar" for k in wrt])
     rules = tuple(dict.fromkeys([*program.rules, *trace.graph.rules]))
     return replace(program, outputs=tuple(grads), labels=bars, rules=rules)
+
+
+def _places(trace: Trace, node: Node) -> Node:
+    """Return the rows that a gather takes, counted from the front and checked."""
+    trace.graph.line = node.line
+    if node.op is slice_:
+        return constant(trace, np.int64(node.param("index")[0][0]))
+    return make(trace.graph, places, node.inputs[1], extent=node.inputs[0].shape[0])
+
+
+def _is_rows(node: Node) -> bool:
+    """Whether it takes rows of an array, ``E[ids]`` or ``E[3]``."""
+    if node.op is slice_:
+        (row, *rest) = node.param("index")
+        return len(row) == 1 and tuple(rest) == tuple(whole(node.inputs[0].shape[1:]))
+    return node.op is gather and node.param("axes") == (0,)
+
+
+def _takes_inside(node: Node, of: Node) -> bool:
+    """Whether a program that a node holds takes rows of an input like this one."""
+    held = [node_ for param in node.params if isinstance(param, Program) for node_ in param.nodes()]
+    return any(_is_rows(one) and one.inputs[0].is_input and one.inputs[0].shape == of.shape for one in held)
+
+
+def gathered(program: Program, of: Node, output: int = 0) -> tuple[list[Node], list[Node]]:
+    """Return what takes rows of an input on the way to an output, and what uses it otherwise.
+
+    A loop that takes rows is both: its steps cannot tell of rows of theirs.
+    """
+    nodes = replace(program, outputs=(program.outputs[output],)).nodes()
+    active = depends(nodes, [of])
+    users = [node for node in nodes if node in active and of in node.inputs]
+    takes = [node for node in users if (node.inputs[0] is of and _is_rows(node)) or _takes_inside(node, of)]
+    others = [node for node in users if node not in takes or not _is_rows(node)]
+    return takes, [*others, *[y for y in program.outputs[output:][:1] if y is of]]
 
 
 def sweep(
