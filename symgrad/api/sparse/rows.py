@@ -75,7 +75,7 @@ class RowSparse:
     def made(cls, rows: Any, indices: Any, count: Any, shape: Any) -> RowSparse:
         """Make it of what it holds: rows at sorted indices, and how many of them count."""
         one = object.__new__(cls)
-        one._values, one._places, one.count, one.shape = rows, indices, count, shape  # noqa: SLF001 - it is made here
+        one._values, one._places, one.count, one.shape = rows, indices, count, shape
         return one
 
     @classmethod
