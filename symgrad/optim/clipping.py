@@ -7,21 +7,22 @@ from typing import Any
 
 import numpy as np
 
+from symgrad.api.sparse.rows import RowSparse
 from symgrad.api.trees import tree_map
 from symgrad.optim.methods import elementwise
-from symgrad.optim.optimizer import Optimizer, optimizer
+from symgrad.optim.optimizer import Link, Optimizer
 
 Number = float | Callable[[Any], Any]
 
 
 def clip_by_value(limit: Number) -> Optimizer:
     """Bring every element of the gradients between ``-limit`` and ``limit``."""
-    return _changing(lambda grads, h: tree_map(lambda g: np.clip(g, -h["limit"], h["limit"]), grads), limit=limit)
+    return _changing(lambda grads, h: _each(lambda g: np.clip(g, -h["limit"], h["limit"]), grads), limit=limit)
 
 
 def clip_by_norm(max_norm: Number) -> Optimizer:
     """Shorten each gradient whose Euclidean norm is longer than `max_norm`."""
-    return _changing(lambda grads, h: tree_map(lambda g: g * _norm_scale([g], h["max_norm"]), grads), max_norm=max_norm)
+    return _changing(lambda grads, h: _each(lambda g: g * _norm_scale([g], h["max_norm"]), grads), max_norm=max_norm)
 
 
 def clip_by_global_norm(max_norm: Number) -> Optimizer:
@@ -37,9 +38,9 @@ def clip_by_global_norm(max_norm: Number) -> Optimizer:
     """
     def clipped(grads: Any, h: Any) -> Any:
         leaves: list[Any] = []
-        tree_map(leaves.append, grads)
+        tree_map(lambda g: leaves.append(g.rows if isinstance(g, RowSparse) else g), grads)
         scale = _norm_scale(leaves, h["max_norm"])
-        return tree_map(lambda g: g * scale, grads)
+        return _each(lambda g: g * scale, grads)
 
     return _changing(clipped, max_norm=max_norm)
 
@@ -56,7 +57,13 @@ def ema(decay: Number) -> Optimizer:
 
 
 def _changing(change: Callable[[Any, Any], Any], **hyper: Number) -> Optimizer:
-    return optimizer(None, lambda params, grads, state, _, h: (params, change(grads, h), state), **hyper)
+    link = Link(lambda _: {}, lambda params, grads, state, _, h: (params, change(grads, h), state), hyper, rows=True)
+    return Optimizer((link,))
+
+
+def _each(function: Callable[[Any], Any], grads: Any) -> Any:
+    """Apply a function that keeps zeros to each gradient, or to its rows."""
+    return tree_map(lambda g: g.map(function) if isinstance(g, RowSparse) else function(g), grads)
 
 
 def _norm_scale(grads: list[Any], most: Any) -> Any:

@@ -12,35 +12,60 @@ from typing import Any
 
 import numpy as np
 
+from symgrad.api.sparse.rows import RowSparse
 from symgrad.api.trees import tree_map, tree_paths
 from symgrad.errors import ArgumentValueError
-from symgrad.optim.optimizer import Optimizer, optimizer
+from symgrad.optim.optimizer import Link, Optimizer
 
 Number = float | Callable[[Any], Any]
 Mask = Callable[[str], bool]
 
 
-def elementwise(step: Callable[..., tuple[Any, ...]], kept: Mapping[str, Number | None], **hyper: Any) -> Optimizer:
+def elementwise(
+    step: Callable[..., tuple[Any, ...]], kept: Mapping[str, Number | None], sparse: str = "exact", *,
+    still: bool = False, mask: Mask | None = None, **hyper: Any,
+) -> Optimizer:
     """Make an optimizer that does the same to every element of every parameter.
 
     Args:
         step: ``step(p, g, t, hyper, *kept)``: the new parameter, and what it keeps.
         kept: what it keeps, with the number it begins with; None for the parameter as it is.
+        sparse: what becomes of rows that are not in a `RowSparse`: "exact", what a gradient of zeros makes of them, or
+            "lazy", nothing.
+        still: a gradient of zeros changes nothing, so both are the same.
+        mask: of which parameters ``hyper["weight_decay"]`` shrinks elements before each step, by their path.
         hyper: its hyper-parameters.
     """
+    if sparse not in {"exact", "lazy"}:
+        raise ArgumentValueError(f"sparse={sparse!r}", instead='"exact" or "lazy"')
+
     def init(params: Any) -> dict[str, Any]:
         return {name: tree_map(partial(_begun_like, start=start), params) for name, start in kept.items()}
 
     def update(params: Any, grads: Any, state: Any, t: Any, hyper: Any) -> tuple[Any, Any, dict[str, Any]]:
-        own = [state[name] for name in kept]
-        made = tree_map(lambda p, g, *own: step(p, g, t, hyper, *own), params, grads, *own)
+        own, paths = [state[name] for name in kept], iter(tree_paths(params))
+
+        def stepped(p: Any, g: Any, *own: Any) -> tuple[Any, ...]:
+            path = next(paths)
+            shrinks = "weight_decay" in hyper and (mask is None or mask(path))
+
+            def plain(g: Any, p: Any, *own: Any) -> tuple[Any, ...]:
+                left = p * (1.0 - hyper["learning_rate"] * hyper["weight_decay"]) if shrinks else p
+                return step(left, g, t, hyper, *own)
+
+            if not isinstance(g, RowSparse):
+                return plain(g, p, *own)
+            elsewhere = None if sparse == "lazy" or (still and not shrinks) else plain(np.zeros_like(p), p, *own)
+            return g.updated((p, *own), plain, elsewhere)
+
+        made = tree_map(stepped, params, grads, *own)
         params, *own = [tree_map(lambda _, each, k=k: each[k], params, made) for k in range(len(kept) + 1)]
         return params, grads, dict(zip(kept, own, strict=True))
 
-    return optimizer(init, update, **hyper)
+    return Optimizer((Link(init, update, hyper, rows=True),))
 
 
-def sgd(learning_rate: Number) -> Optimizer:
+def sgd(learning_rate: Number, *, sparse: str = "exact") -> Optimizer:
     """Descend along the gradient: ``p - learning_rate * g``.
 
     >>> import numpy as np, symgrad as sg
@@ -48,10 +73,15 @@ def sgd(learning_rate: Number) -> Optimizer:
     >>> opt.update(np.array([1.0, 2.0]), np.array([0.1, -0.3]), opt.init(np.zeros(2)))[0]
     array([0.99, 2.03])
     """
-    return elementwise(lambda p, g, _, h: (p - h["learning_rate"] * g,), {}, learning_rate=learning_rate)
+    def step(p: Any, g: Any, _: Any, h: Any) -> tuple[Any, ...]:
+        return (p - h["learning_rate"] * g,)
+
+    return elementwise(step, {}, sparse, still=True, learning_rate=learning_rate)
 
 
-def momentum(learning_rate: Number, momentum: Number = 0.9, *, nesterov: bool = False) -> Optimizer:
+def momentum(
+    learning_rate: Number, momentum: Number = 0.9, *, nesterov: bool = False, sparse: str = "exact",
+) -> Optimizer:
     """Descend along a sum of gradients that fades: ``a = momentum * a + g``, ``p - learning_rate * a``.
 
     With `nesterov` ``p - learning_rate * (g + momentum * a)`` (I. Sutskever et al., 2013). It keeps the sum as
@@ -61,19 +91,25 @@ def momentum(learning_rate: Number, momentum: Number = 0.9, *, nesterov: bool = 
         a = h["momentum"] * a + g
         return p - h["learning_rate"] * (g + h["momentum"] * a if nesterov else a), a
 
-    return elementwise(step, {"momentum": 0.0}, learning_rate=learning_rate, momentum=momentum)
+    return elementwise(step, {"momentum": 0.0}, sparse, learning_rate=learning_rate, momentum=momentum)
 
 
-def adagrad(learning_rate: Number, initial_accumulator: float = 0.1) -> Optimizer:
+def adagrad(learning_rate: Number, initial_accumulator: float = 0.1, *, sparse: str = "exact") -> Optimizer:
     """Divide by the root of the sum of all squares so far (J. Duchi et al., 2011).
 
     It keeps the sum, ``a = a + g**2``, as ``accumulator``, and is ``p - learning_rate * g / sqrt(a)``.
     """
-    return proximal_adagrad(learning_rate, initial_accumulator)
+    def step(p: Any, g: Any, _: Any, h: Any, a: Any) -> tuple[Any, ...]:
+        a = a + g * g
+        return p - h["learning_rate"] / np.sqrt(a) * g, a
+
+    kept = {"accumulator": initial_accumulator}
+    return elementwise(step, kept, sparse, still=True, learning_rate=learning_rate)
 
 
 def proximal_adagrad(
-    learning_rate: Number, initial_accumulator: float = 0.1, l1: Number = 0.0, l2: Number = 0.0,
+    learning_rate: Number, initial_accumulator: float = 0.1, l1: Number = 0.0, l2: Number = 0.0, *,
+    sparse: str = "exact",
 ) -> Optimizer:
     """Take a step of `adagrad`, then of `proximal_sgd` for the penalties, at the element's own rate."""
     def step(p: Any, g: Any, _: Any, h: Any, a: Any) -> tuple[Any, ...]:
@@ -81,19 +117,22 @@ def proximal_adagrad(
         rate = h["learning_rate"] / np.sqrt(a)
         return _proximal(p - rate * g, rate, h), a
 
-    return elementwise(step, {"accumulator": initial_accumulator}, learning_rate=learning_rate, l1=l1, l2=l2)
+    return elementwise(step, {"accumulator": initial_accumulator}, sparse, learning_rate=learning_rate, l1=l1, l2=l2)
 
 
-def proximal_sgd(learning_rate: Number, l1: Number = 0.0, l2: Number = 0.0) -> Optimizer:
+def proximal_sgd(
+    learning_rate: Number, l1: Number = 0.0, l2: Number = 0.0, *, sparse: str = "exact",
+) -> Optimizer:
     """Take a step of `sgd`, then minimize ``l1 * |p| + l2 / 2 * p**2`` near it (J. Duchi, Y. Singer, FOBOS, 2009)."""
     def step(p: Any, g: Any, _: Any, h: Any) -> tuple[Any, ...]:
         return (_proximal(p - h["learning_rate"] * g, h["learning_rate"], h),)
 
-    return elementwise(step, {}, learning_rate=learning_rate, l1=l1, l2=l2)
+    return elementwise(step, {}, sparse, learning_rate=learning_rate, l1=l1, l2=l2)
 
 
 def adagrad_da(
-    learning_rate: Number, initial_accumulator: float = 0.1, l1: Number = 0.0, l2: Number = 0.0,
+    learning_rate: Number, initial_accumulator: float = 0.1, l1: Number = 0.0, l2: Number = 0.0, *,
+    sparse: str = "exact",
 ) -> Optimizer:
     """Average dual gradients (J. Duchi et al., 2011): parameters are a function of the sums of gradients and squares.
 
@@ -107,10 +146,13 @@ def adagrad_da(
         return -rate * shrunk / (h["l2"] * (t + 1) * rate + np.sqrt(a)), total, a
 
     kept = {"gradient_accumulator": 0.0, "gradient_squared_accumulator": initial_accumulator}
-    return elementwise(step, kept, learning_rate=learning_rate, l1=l1, l2=l2)
+    return elementwise(step, kept, sparse, learning_rate=learning_rate, l1=l1, l2=l2)
 
 
-def ftrl(learning_rate: Number, initial_accumulator: float = 0.1, l1: Number = 0.0, l2: Number = 0.0) -> Optimizer:
+def ftrl(
+    learning_rate: Number, initial_accumulator: float = 0.1, l1: Number = 0.0, l2: Number = 0.0, *,
+    sparse: str = "exact",
+) -> Optimizer:
     """Follow the regularized leader (H. McMahan et al., Ad click prediction, 2013); `l1` makes parameters zero.
 
     It keeps ``accum``, the sum of squares, and ``linear``.
@@ -123,10 +165,12 @@ def ftrl(learning_rate: Number, initial_accumulator: float = 0.1, l1: Number = 0
         return np.where(np.abs(z) > l1, moved, 0.0), n, z
 
     kept = {"accum": initial_accumulator, "linear": 0.0}
-    return elementwise(step, kept, learning_rate=learning_rate, l1=l1, l2=l2)
+    return elementwise(step, kept, sparse, learning_rate=learning_rate, l1=l1, l2=l2)
 
 
-def adadelta(learning_rate: Number = 0.001, rho: Number = 0.95, eps: Number = 1e-8) -> Optimizer:
+def adadelta(
+    learning_rate: Number = 0.001, rho: Number = 0.95, eps: Number = 1e-8, *, sparse: str = "exact",
+) -> Optimizer:
     """Scale by the sizes of updates and gradients of late (M. Zeiler, 2012).
 
     It keeps ``accum``, a mean of ``g**2``, and ``accum_update``, of ``u**2`` with the update
@@ -138,12 +182,13 @@ def adadelta(learning_rate: Number = 0.001, rho: Number = 0.95, eps: Number = 1e
         u = np.sqrt(d + eps) / np.sqrt(a + eps) * g
         return p - h["learning_rate"] * u, a, rho * d + (1.0 - rho) * u * u
 
-    return elementwise(step, {"accum": 0.0, "accum_update": 0.0}, learning_rate=learning_rate, rho=rho, eps=eps)
+    kept = {"accum": 0.0, "accum_update": 0.0}
+    return elementwise(step, kept, sparse, learning_rate=learning_rate, rho=rho, eps=eps)
 
 
 def rmsprop(
     learning_rate: Number, decay: Number = 0.9, eps: Number = 1e-10, momentum: Number = 0.0, *, centered: bool = False,
-    initial_scale: float = 1.0,
+    initial_scale: float = 1.0, sparse: str = "exact",
 ) -> Optimizer:
     """Divide by the root of a mean of squares (T. Hinton, 2012).
 
@@ -159,11 +204,12 @@ def rmsprop(
         return p - m, rms, m, *mg
 
     kept = {"rms": initial_scale, "momentum": 0.0, **({"mg": 0.0} if centered else {})}
-    return elementwise(step, kept, learning_rate=learning_rate, decay=decay, eps=eps, momentum=momentum)
+    return elementwise(step, kept, sparse, learning_rate=learning_rate, decay=decay, eps=eps, momentum=momentum)
 
 
 def adam(
     learning_rate: Number = 0.001, b1: Number = 0.9, b2: Number = 0.999, eps: Number = 1e-8, *, eps_mode: str = "hat",
+    sparse: str = "exact",
 ) -> Optimizer:
     """Divide a mean of gradients by the root of a mean of squares (D. Kingma, J. Ba, 2015).
 
@@ -174,28 +220,23 @@ def adam(
         eps: what is added to the root.
         eps_mode: "hat" adds it to the root of ``v`` as it is kept, as TensorFlow does; "paper" after the correction of
             the bias, as the paper's first formula, PyTorch and optax.
+        sparse: of a `RowSparse`, "exact" gives what the whole gradient gives, in which all rows change; "lazy" changes
+            the rows of it alone, and what is kept of them.
 
     Returns:
         An optimizer that keeps ``m`` and ``v``.
 
     Raises:
-        ArgumentValueError: another `eps_mode`.
+        ArgumentValueError: another `eps_mode` or `sparse`.
     """
     if eps_mode not in {"hat", "paper"}:
         raise ArgumentValueError(f"adam(eps_mode={eps_mode!r})", instead='"hat" or "paper"')
-
-    def step(p: Any, _: Any, n: Any, h: Any, m: Any, v: Any) -> tuple[Any, ...]:
-        first, second = 1.0 - h["b1"] ** n, (1.0 - h["b2"] ** n) ** 0.5
-        if eps_mode == "hat":
-            return (p - h["learning_rate"] * second / first * m / (np.sqrt(v) + h["eps"]),)
-        return (p - h["learning_rate"] / first * m / (np.sqrt(v) / second + h["eps"]),)
-
-    return _moments(step, {}, learning_rate, b1, b2, eps)
+    return _moments(_hat if eps_mode == "hat" else _paper, {}, sparse, learning_rate, b1, b2, eps)
 
 
 def adamw(
     learning_rate: Number, weight_decay: Number, b1: Number = 0.9, b2: Number = 0.999, eps: Number = 1e-8, *,
-    mask: Mask | None = None,
+    mask: Mask | None = None, sparse: str = "exact",
 ) -> Optimizer:
     """Shrink parameters, ``p * (1 - learning_rate * weight_decay)``, before a step of `adam` ("paper").
 
@@ -215,10 +256,12 @@ def adamw(
     >>> opt.update(params, {"W": np.zeros(1), "b": np.zeros(1)}, opt.init(params))[0]
     {'W': array([0.95]), 'b': array([1.])}
     """
-    return _shrinking(adam(learning_rate, b1, b2, eps, eps_mode="paper"), weight_decay, mask)
+    return _moments(_paper, {}, sparse, learning_rate, b1, b2, eps, weight_decay, mask=mask)
 
 
-def nadam(learning_rate: Number = 0.001, b1: Number = 0.9, b2: Number = 0.999, eps: Number = 1e-8) -> Optimizer:
+def nadam(
+    learning_rate: Number = 0.001, b1: Number = 0.9, b2: Number = 0.999, eps: Number = 1e-8, *, sparse: str = "exact",
+) -> Optimizer:
     """Take `adam` ("paper") with Nesterov's momentum (T. Dozat, 2016), without a schedule of `b1`, as optax does.
 
     The mean of gradients is ``b1 * m / (1 - b1**(n + 1)) + (1 - b1) * g / (1 - b1**n)``.
@@ -228,10 +271,12 @@ def nadam(learning_rate: Number = 0.001, b1: Number = 0.9, b2: Number = 0.999, e
         ahead = b1 * m / (1.0 - b1 ** (n + 1)) + (1.0 - b1) * g / (1.0 - b1**n)
         return (p - h["learning_rate"] * ahead / (np.sqrt(v) / (1.0 - b2**n) ** 0.5 + h["eps"]),)
 
-    return _moments(step, {}, learning_rate, b1, b2, eps)
+    return _moments(step, {}, sparse, learning_rate, b1, b2, eps)
 
 
-def adamax(learning_rate: Number = 0.001, b1: Number = 0.9, b2: Number = 0.999, eps: Number = 1e-8) -> Optimizer:
+def adamax(
+    learning_rate: Number = 0.001, b1: Number = 0.9, b2: Number = 0.999, eps: Number = 1e-8, *, sparse: str = "exact",
+) -> Optimizer:
     """Take `adam` with a largest size in the place of the root (section 7 of its paper).
 
     It keeps ``m`` and ``u = max(b2 * u, |g| + eps)``, and is ``p - learning_rate / (1 - b1**n) * m / u``, as in PyTorch
@@ -242,10 +287,12 @@ def adamax(learning_rate: Number = 0.001, b1: Number = 0.9, b2: Number = 0.999, 
         m, u = b1 * m + (1.0 - b1) * g, np.maximum(h["b2"] * u, np.abs(g) + h["eps"])
         return p - h["learning_rate"] / (1.0 - b1 ** (t + 1)) * m / u, m, u
 
-    return elementwise(step, {"m": 0.0, "u": 0.0}, learning_rate=learning_rate, b1=b1, b2=b2, eps=eps)
+    return elementwise(step, {"m": 0.0, "u": 0.0}, sparse, learning_rate=learning_rate, b1=b1, b2=b2, eps=eps)
 
 
-def amsgrad(learning_rate: Number = 0.001, b1: Number = 0.9, b2: Number = 0.999, eps: Number = 1e-8) -> Optimizer:
+def amsgrad(
+    learning_rate: Number = 0.001, b1: Number = 0.9, b2: Number = 0.999, eps: Number = 1e-8, *, sparse: str = "exact",
+) -> Optimizer:
     """Take `adam` ("paper") with the largest ``v`` so far (S. Reddi et al., 2018), as PyTorch does; it keeps ``v_max``.
 
     The bias is corrected behind the maximum; optax corrects it before.
@@ -255,12 +302,12 @@ def amsgrad(learning_rate: Number = 0.001, b1: Number = 0.9, b2: Number = 0.999,
         first, second = 1.0 - h["b1"] ** n, 1.0 - h["b2"] ** n
         return p - h["learning_rate"] / first * m / (np.sqrt(most) / second**0.5 + h["eps"]), most
 
-    return _moments(step, {"v_max": 0.0}, learning_rate, b1, b2, eps)
+    return _moments(step, {"v_max": 0.0}, sparse, learning_rate, b1, b2, eps)
 
 
 def lion(
     learning_rate: Number = 1e-4, b1: Number = 0.9, b2: Number = 0.99, weight_decay: Number = 0.0, *,
-    mask: Mask | None = None,
+    mask: Mask | None = None, sparse: str = "exact",
 ) -> Optimizer:
     """Descend by the sign of ``b1 * m + (1 - b1) * g`` (X. Chen et al., 2023); `weight_decay` and `mask` as of `adamw`.
 
@@ -270,7 +317,8 @@ def lion(
         b1, b2 = h["b1"], h["b2"]
         return p - h["learning_rate"] * np.sign(b1 * m + (1.0 - b1) * g), b2 * m + (1.0 - b2) * g
 
-    return _shrinking(elementwise(step, {"m": 0.0}, learning_rate=learning_rate, b1=b1, b2=b2), weight_decay, mask)
+    hyper = {"learning_rate": learning_rate, "b1": b1, "b2": b2, "weight_decay": weight_decay}
+    return elementwise(step, {"m": 0.0}, sparse, mask=mask, **hyper)
 
 
 # -- what several share
@@ -285,25 +333,27 @@ def _proximal(p: Any, rate: Any, h: Any) -> Any:
     return np.sign(p) * np.maximum(np.abs(p) - rate * h["l1"], 0.0) / (1.0 + h["l2"] * rate)
 
 
-def _moments(step: Callable[..., tuple[Any, ...]], kept: dict[str, Any], *numbers: Number) -> Optimizer:
-    """Make an optimizer that keeps means of gradients and of squares; `step` counts updates from 1."""
+def _hat(p: Any, _: Any, n: Any, h: Any, m: Any, v: Any) -> tuple[Any, ...]:
+    rate = h["learning_rate"] * (1.0 - h["b2"] ** n) ** 0.5 / (1.0 - h["b1"] ** n)
+    return (p - rate * m / (np.sqrt(v) + h["eps"]),)
+
+
+def _paper(p: Any, _: Any, n: Any, h: Any, m: Any, v: Any) -> tuple[Any, ...]:
+    first, second = 1.0 - h["b1"] ** n, (1.0 - h["b2"] ** n) ** 0.5
+    return (p - h["learning_rate"] / first * m / (np.sqrt(v) / second + h["eps"]),)
+
+
+def _moments(
+    step: Callable[..., tuple[Any, ...]], kept: dict[str, Any], sparse: str, *numbers: Number, mask: Mask | None = None,
+) -> Optimizer:
+    """Make an optimizer that keeps means of gradients and of squares; `step` counts updates from 1.
+
+    The numbers are the learning rate, `b1`, `b2`, `eps`, and the decay of weights if there is one.
+    """
     def stepped(p: Any, g: Any, t: Any, h: Any, m: Any, v: Any, *own: Any) -> tuple[Any, ...]:
         m, v = h["b1"] * m + (1.0 - h["b1"]) * g, h["b2"] * v + (1.0 - h["b2"]) * g * g
         p, *rest = step(p, g, t + 1, h, m, v, *own)
         return p, m, v, *rest
 
-    hyper = dict(zip(("learning_rate", "b1", "b2", "eps"), numbers, strict=True))
-    return elementwise(stepped, {"m": 0.0, "v": 0.0, **kept}, **hyper)
-
-
-def _shrinking(of: Optimizer, weight_decay: Number, mask: Mask | None) -> Optimizer:
-    """Shrink parameters before an optimizer changes them."""
-    (link,) = of.links
-
-    def update(params: Any, grads: Any, state: Any, t: Any, hyper: Any) -> tuple[Any, Any, dict[str, Any]]:
-        paths = iter(tree_paths(params))
-        left = 1.0 - hyper["learning_rate"] * hyper["weight_decay"]
-        shrunk = tree_map(lambda p: p * left if mask is None or mask(next(paths)) else p, params)
-        return link.update(shrunk, grads, state, t, hyper)
-
-    return optimizer(link.init, update, **link.hyper, weight_decay=weight_decay)
+    hyper = dict(zip(("learning_rate", "b1", "b2", "eps", "weight_decay"), numbers, strict=False))
+    return elementwise(stepped, {"m": 0.0, "v": 0.0, **kept}, sparse, mask=mask, **hyper)

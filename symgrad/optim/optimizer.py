@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from symgrad.api.sparse.rows import RowSparse
 from symgrad.api.trees import tree_map
 from symgrad.errors import ArgumentError, ArgumentValueError
 
@@ -42,11 +43,13 @@ class Link:
         init: ``init(params)``: what it keeps, by name; each like the parameters, or a number.
         update: ``update(params, grads, state, t, hyper) -> (params, grads, state)`` for the next link.
         hyper: its hyper-parameters: numbers and schedules.
+        rows: whether it takes a `RowSparse` for a gradient; else it gets the whole array.
     """
 
     init: Init
     update: Update
     hyper: Mapping[str, Any]
+    rows: bool = False
 
 
 @dataclass(frozen=True)
@@ -98,7 +101,7 @@ class Optimizer:
 
         Args:
             params: as `init` was given.
-            grads: a gradient for each, in the same structure.
+            grads: a gradient for each, in the same structure: an array of its shape, or a `RowSparse`.
             state: what `init` gave, or the update before. Nothing is written into any of the three.
 
         Returns:
@@ -115,7 +118,9 @@ class Optimizer:
             for link, (slots, names) in zip(self.links, self._names, strict=True):
                 hyper = {name: _setting_at(value, names[name], state["hyper"], t) for name, value in link.hyper.items()}
                 own = {name: kept[slots[name]] for name in slots} if slots else kept
-                new, grads, own = link.update(new, grads, own, t, hyper)
+                given = grads if link.rows else tree_map(_whole, params, grads)
+                new, changed, own = link.update(new, given, own, t, hyper)
+                grads = grads if changed is given else changed
                 kept |= {slots.get(name, name): tree for name, tree in own.items()}
         except KeyError as error:
             raise ArgumentError(
@@ -185,6 +190,10 @@ def _setting_at(value: Any, name: str, hyper: Mapping[str, Any], t: Any) -> Any:
 def _check_shapes(param: Any, grad: Any) -> None:
     if np.shape(param) != np.shape(grad):
         raise ArgumentError(f"a gradient of the shape {np.shape(grad)} of parameters of the shape {np.shape(param)}")
+
+
+def _whole(_: Any, grad: Any) -> Any:
+    return grad.to_dense() if isinstance(grad, RowSparse) else grad
 
 
 def _as_before(old: Any, new: Any) -> Any:

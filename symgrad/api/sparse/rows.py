@@ -126,8 +126,9 @@ class RowSparse:
         if is_traced(self.count):  # behind its end the last row stands again, and gives the same
             rows = rows[np.minimum(_counted(at), self.count - 1)]
         made = step(rows, *[x[at] for x in arrays])
-        return tuple([scatter_set(x, y, at, axes=(0,), unique=False)
-                      for x, y in zip(elsewhere or arrays, made, strict=True)])
+        triples = zip(arrays, elsewhere or arrays, made, strict=True)
+        return tuple([scatter_set(rest.astype(x.dtype), y.astype(x.dtype), at, axes=(0,), unique=False)
+                      for x, rest, y in triples])
 
     def __repr__(self) -> str:
         kind = f"{self.dtype}[{','.join(map(str, self.shape))}]"
