@@ -38,20 +38,22 @@ if TYPE_CHECKING:
     from symgrad.api.formulas import from_sympy
     from symgrad.api.rules.define import define_op, extern
     from symgrad.emit.files import Package
+    from symgrad.train import fit, load, save
 
 __all__ = [
     "Function", "NoGradient", "Options", "Package", "RowSparse", "Spec", "SymgradError", "SymgradWarning", "Tracer",
     "check_grads", "checkpoint", "compile_step", "cond", "custom_jvp", "custom_vjp", "define_op", "emit", "extern",
-    "features", "fori_loop", "from_sympy", "get_num_threads", "grad", "gradients", "hessian", "hvp", "jacfwd",
-    "jacrev", "jit", "jvp", "linalg", "linearize", "named", "nn", "optim", "override_gradient", "ravel_pytree",
-    "scan", "set_num_threads", "spec", "stop_gradient", "switch", "tree_map", "tree_paths", "value_and_grad", "vjp",
-    "vmap", "while_loop",
+    "features", "fit", "fori_loop", "from_sympy", "get_num_threads", "grad", "gradients", "hessian", "hvp",
+    "jacfwd", "jacrev", "jit", "jvp", "linalg", "linearize", "load", "named", "nn", "optim", "override_gradient",
+    "ravel_pytree", "save", "scan", "set_num_threads", "spec", "stop_gradient", "switch", "tree_map", "tree_paths",
+    "value_and_grad", "vjp", "vmap", "while_loop",
 ]
 
 _LATE = {
     "check_grads": "symgrad.api.check",
     "define_op": "symgrad.api.rules.define", "extern": "symgrad.api.rules.define",
     "from_sympy": "symgrad.api.formulas", "Package": "symgrad.emit.files",
+    "fit": "symgrad.train", "load": "symgrad.train", "save": "symgrad.train",
 }
 
 

@@ -193,7 +193,7 @@ class SizeError(SymgradError, ValueError, MemoryError):
 
 
 class SerializationError(SymgradError, ValueError):
-    """A saved program is damaged or was not written by symgrad."""
+    """A file or a saved program is damaged, not what is wanted, or was not written by symgrad."""
 
 
 class ToolchainError(SymgradError, RuntimeError):

@@ -158,6 +158,7 @@ GROUPS = {
     "Optimizers: `symgrad.optim`": ("optim",),
     "Layers and losses: `symgrad.nn`": ("nn",),
     "Columns of tables: `symgrad.features`": ("features",),
+    "Train, and keep what was trained": ("fit", "save", "load"),
     "Compiled functions": ("Function",),
 }
 

@@ -1,0 +1,123 @@
+"""Where the batches of an epoch come from: rows of arrays in an order by seed and epoch, or whatever gives them."""
+
+from __future__ import annotations
+
+import os
+import struct
+import zipfile
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from symgrad.api.trees import tree_map
+from symgrad.errors import ArgumentError, ArgumentValueError
+
+_LOCAL_HEADER = 30
+"""Bytes of a zip member's own header before its name (APPNOTE.TXT, 4.3.7)."""
+
+
+class Rows:
+    """Batches of rows of arrays.
+
+    Attributes:
+        count: the rows.
+        each: rows of a batch; the last one has what is left.
+    """
+
+    def __init__(self, data: Any, each: int, seed: int) -> None:
+        """Take an array, a tuple of arrays or structures of such, and names of files of them."""
+        if type(each) is not int or each < 1:
+            raise ArgumentValueError(f"fit(batch={each!r})", instead="how many rows a batch has, from 1 on")
+        self.each, self.seed, self.arrays = each, seed, arguments(data)
+        lengths: list[int] = []
+        tree_map(lambda array: lengths.append(len(array) if array.ndim else -1), self.arrays)
+        if len({*lengths}) != 1 or lengths[0] < 1:
+            shown = ", ".join(["no" if n < 0 else str(n) for n in lengths])
+            raise ArgumentValueError(f"fit(): the arrays of data have {shown or 'no'} rows", instead="as many in each")
+        self.count = lengths[0]
+
+    def epoch(self, number: int, first: int) -> Iterator[tuple[Any, ...]]:
+        """Give the batches of an epoch from one on."""
+        order = permutation(self.seed, number, self.count)
+        for start in range(first * self.each, self.count, self.each):
+            yield tree_map(lambda array, rows=order[start : start + self.each]: array[rows], self.arrays)
+
+    def batches(self) -> int:
+        """Return how many there are in an epoch."""
+        return -(-self.count // self.each)
+
+
+class Given:
+    """Batches that an iterable gives, the same ones in each epoch."""
+
+    count = each = 0
+
+    def __init__(self, data: Any, epochs: int) -> None:
+        """Take what can be gone through as often as there are epochs."""
+        if not hasattr(data, "__iter__"):
+            raise ArgumentError(f"fit() of the data {data!r:.60}", instead="arrays and batch=n, or batches")
+        if hasattr(data, "__next__") and epochs > 1:
+            raise ArgumentError(
+                f"fit(epochs={epochs}) of a {type(data).__name__}, which can be gone through once",
+                instead="a list of batches, or an object whose __iter__ begins anew",
+            )
+        self.data = data
+
+    def epoch(self, _number: int, first: int) -> Iterator[tuple[Any, ...]]:
+        """Give the batches from one on."""
+        for batch in islice(self.data, first, None):
+            yield batch if isinstance(batch, tuple) else tuple(batch) if isinstance(batch, list) else (batch,)
+
+    def batches(self) -> int | None:
+        """Return how many there are in an epoch, where that is known."""
+        return len(self.data) if hasattr(self.data, "__len__") else None
+
+
+def permutation(seed: int, epoch: int, count: int) -> Any:
+    """Return the numbers from 0 on in an order that seed and epoch alone decide, with every NumPy.
+
+    It sorts the bits of Philox (J. Salmon et al., 2011), whose stream NumPy promises to keep; its shuffles may change.
+
+    >>> permutation(0, 0, 5)
+    array([3, 2, 4, 1, 0])
+    """
+    if type(seed) is not int or not 0 <= seed < 2**64:
+        raise ArgumentValueError(f"fit(seed={seed!r})", instead="an integer of at least 0, below 2**64")
+    drawn = np.random.Philox(key=seed + (epoch + 1 << 64)).random_raw(count)
+    return np.argsort(np.asarray(drawn, np.uint64), kind="stable")
+
+
+def arguments(data: Any) -> tuple[Any, ...]:
+    """Return what stands behind parameters and state in a call: arrays for the names of files."""
+    if isinstance(data, (str, os.PathLike)) and str(data).endswith(".npz"):
+        return tuple(_inside(Path(data)))
+    return tuple([_array(one) for one in (data if isinstance(data, (tuple, list)) else (data,))])
+
+
+def _array(one: Any) -> Any:
+    if isinstance(one, (str, os.PathLike)):
+        return np.asarray(np.load(one, mmap_mode="r", allow_pickle=False))
+    return tree_map(np.asarray, one)
+
+
+def _inside(path: Path) -> Iterator[Any]:
+    """Map the arrays of an npz that is not compressed; np.load would read them whole."""
+    with zipfile.ZipFile(path) as archive, path.open("rb") as file:
+        for info in archive.infolist():
+            if info.compress_type != zipfile.ZIP_STORED:
+                raise ArgumentValueError(
+                    f"{path}: {info.filename} is compressed, and cannot be mapped into memory",
+                    instead="np.savez, or the arrays of np.load",
+                )
+            file.seek(info.header_offset)
+            name, extra = struct.unpack("<HH", file.read(_LOCAL_HEADER)[-4:])
+            file.seek(name + extra, os.SEEK_CUR)
+            read = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+            shape, fortran, dtype = read[np.lib.format.read_magic(file)](file)
+            if dtype.hasobject:
+                raise ArgumentValueError(f"{path}: {info.filename} holds Python's objects", instead="arrays of numbers")
+            mapped = np.memmap(path, dtype, "r", file.tell(), shape, "F" if fortran else "C")
+            yield np.asarray(mapped)

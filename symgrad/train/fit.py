@@ -1,0 +1,207 @@
+"""`fit`: a loop of steps with batches, validation, progress and checkpoints, which goes on where it was ended."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from symgrad.errors import ArgumentError, ArgumentValueError, NonFiniteError
+from symgrad.train.batches import Given, Rows, arguments
+from symgrad.train.files import Contents, save
+
+_AGAIN = 0.1
+"""Seconds after which the line on the terminal is drawn anew."""
+
+
+def fit(
+    step: Callable[..., Any], params: Any, state: Any, data: Any, *, epochs: int = 1, batch: int | None = None,
+    seed: int = 0, checkpoint: str | os.PathLike[str] | None = None, every: int | None = None,
+    callbacks: Sequence[Callable[..., Any]] = (), validation: Any = None, patience: int | None = None,
+) -> tuple[Any, Any, dict[str, Any]]:
+    """Train: take a step for each batch of each epoch.
+
+    Args:
+        step: ``params, state, value = step(params, state, *batch)``, as `compile_step` makes it.
+        params: parameters to begin with.
+        state: the optimizer's state to begin with.
+        data: with `batch`, an array or a tuple of arrays and structures of arrays with as many rows each, whose rows
+            are drawn in another order in each epoch; the name of an ``.npy`` file in the place of an array, or of an
+            ``.npz`` file of all of them, is mapped into memory. Without `batch`, an iterable of batches, each a tuple
+            of arguments, gone through in each epoch.
+        epochs: how often to go through the data.
+        batch: rows of a batch; the last one of an epoch has what is left.
+        seed: with the number of the epoch it decides the order of the rows, on every platform and with every NumPy.
+        checkpoint: a file to keep parameters, state and history in. Where it exists, training goes on from it, to the
+            bits that it would have come to without being ended; seed, batch and rows have to be the same, `epochs`
+            may be more, and `params` and `state` say only what is expected in the file.
+        every: write the checkpoint after so many steps; without it after each epoch.
+        callbacks: each is called as ``f(step, value, params, state)`` after a step, the first of which is 1.
+        validation: arguments of the loss behind the parameters, whose loss is computed after each epoch (`step` has to
+            have ``gradients``); or a function of the parameters that returns a number.
+        patience: end when the validation has not become less in so many epochs. The last parameters are returned.
+
+    Returns:
+        ``(params, state, history)``; of `history`, ``"value"`` has the loss before each step, ``"validation"`` a number
+        for each epoch, and both those from before the checkpoint, too.
+
+    Raises:
+        NonFiniteError: the loss is NaN; steps of ``compile_step(..., on_nan="raise")`` name the line.
+        SerializationError: the checkpoint is damaged, or of another training; naming the field.
+        KeyboardInterrupt: by Ctrl-C, after the running step has ended and the checkpoint is written; by a second one
+            at once.
+
+    >>> import numpy as np, symgrad as sg
+    >>> opt = sg.optim.sgd(0.1)
+    >>> gradient = sg.value_and_grad(lambda w, x, y: np.mean((x @ w - y) ** 2))
+    >>> def step(w, state, x, y):
+    ...     value, slope = gradient(w, x, y)
+    ...     return *opt.update(w, slope, state), value
+    >>> x = np.random.default_rng(0).normal(size=(64, 2))
+    >>> w, state, history = sg.fit(step, np.zeros(2), opt.init(np.zeros(2)), (x, x @ [1.0, 2.0]), epochs=20, batch=16)
+    >>> w.round(3), len(history["value"])
+    (array([1., 2.]), 80)
+    """
+    for name, number in (("epochs", epochs), ("every", every), ("patience", patience)):
+        if number is not None and (type(number) is not int or number < (name != "epochs")):
+            raise ArgumentValueError(f"fit({name}={number!r})", instead="a number of them")
+    if (every and not checkpoint) or (patience and validation is None):
+        what, of = ("patience", "validation") if patience and validation is None else ("every", "checkpoint")
+        raise ArgumentError(f"fit({what}=...) without {of}=...", instead=f"both, or no {what}")
+    source = Given(data, epochs) if batch is None else Rows(data, batch, seed)
+    validated = _validated(step, validation)
+    fixed = {"seed": seed, "batch": source.each, "rows": source.count}
+    values: list[float] = []
+    validations: list[float] = []
+    epoch = done = 0
+
+    def keep() -> None:
+        if checkpoint:
+            numbers = {"epoch": epoch, "done": done, "value": np.array(values), "validation": np.array(validations)}
+            save(checkpoint, params=params, state=state, fit=fixed | numbers)
+
+    if checkpoint and Path(checkpoint).exists():
+        found = _resumed(checkpoint, fixed, params, state)
+        params, state, at = found
+        epoch, done, values, validations = at["epoch"], at["done"], at["value"].tolist(), at["validation"].tolist()
+    else:
+        keep()  # what cannot be written is known before the first step
+    with _interrupts() as interrupted, _shown(epochs, source.batches()) as show:
+        while epoch < epochs and not _is_stale(validations, patience):
+            for arrays in source.epoch(epoch, done):
+                params, state, value = step(params, state, *arrays)
+                values.append(_number(value))
+                done += 1
+                if values[-1] != values[-1]:
+                    raise NonFiniteError(
+                        f"fit(): the loss before step {len(values)} (of epoch {epoch + 1}) is NaN",
+                        instead='compile_step(..., on_nan="raise"), whose error names the line that made it',
+                    )
+                for callback in callbacks:
+                    callback(len(values), value, params, state)
+                show(epoch, len(values), values[-1])
+                if interrupted() or (every and len(values) % every == 0):
+                    keep()
+                if interrupted():
+                    where = f"; {checkpoint} goes on from there" if checkpoint else ""
+                    raise KeyboardInterrupt(f"fit() was ended after step {len(values)}{where}")
+            if not done:
+                raise ArgumentValueError(f"fit(): no batches in epoch {epoch + 1}", instead="an iterable of some")
+            epoch, done = epoch + 1, 0
+            if validated is not None:
+                validations.append(_number(validated(params)))
+            if not every or epoch == epochs or _is_stale(validations, patience):
+                keep()
+    return params, state, {"value": np.array(values), "validation": np.array(validations)}
+
+
+def _number(value: Any) -> float:
+    """Return a loss, which may have extras beside it."""
+    return float(value[0] if isinstance(value, tuple) else value)
+
+
+def _validated(step: Any, validation: Any) -> Callable[[Any], Any] | None:
+    if validation is None or callable(validation):
+        return validation  # type: ignore[no-any-return]
+    if not hasattr(step, "gradients"):
+        raise ArgumentError(
+            "fit(validation=...) of arrays, and the step has no gradients()",
+            instead="sg.compile_step(loss, optimizer), or a function of the parameters",
+        )
+    arrays = arguments(validation)
+    return lambda params: step.gradients(params, *arrays)[0]
+
+
+def _is_stale(validations: Sequence[float], patience: int | None) -> bool:
+    """Whether so many epochs went by since the least."""
+    return patience is not None and len(validations) - int(np.argmin([*validations, np.inf])) > patience
+
+
+def _resumed(checkpoint: Any, fixed: dict[str, int], params: Any, state: Any) -> tuple[Any, Any, dict[str, Any]]:
+    """Read a checkpoint of the same training."""
+    found = Contents(checkpoint)
+    at = found.tree("fit") if "fit" in found.trees else {}
+    for name, value in fixed.items():
+        if at.get(name) != value:
+            raise ArgumentValueError(
+                f"fit(): the checkpoint {checkpoint} has {name} {at.get(name)}, and this call {value}",
+                instead="the call that wrote it, or another checkpoint=",
+            )
+    return found.like("params", params), found.like("state", state), at
+
+
+@contextmanager
+def _interrupts() -> Iterator[Callable[[], bool]]:
+    """Note a Ctrl-C in the place of raising KeyboardInterrupt; the second one raises it."""
+    noted: list[int] = []
+    usual = signal.default_int_handler
+    if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGINT) is not usual:
+        yield lambda: False
+        return
+
+    def note(number: int, _: Any) -> None:
+        noted.append(number)
+        signal.signal(signal.SIGINT, usual)
+
+    signal.signal(signal.SIGINT, note)
+    try:
+        yield lambda: bool(noted)
+    finally:
+        signal.signal(signal.SIGINT, usual)
+
+
+@contextmanager
+def _shown(epochs: int, batches: int | None) -> Iterator[Callable[[int, int, float], None]]:
+    """Draw how far it is on a terminal, from the first step on; elsewhere say nothing."""
+    if sys.stderr is None or not sys.stderr.isatty():
+        yield lambda *_: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    texts = TextColumn("epoch {task.fields[epoch]}"), TextColumn("loss {task.fields[loss]:.6g}")
+    columns = texts[0], BarColumn(), MofNCompleteColumn(), texts[1], TimeRemainingColumn()
+    bar = Progress(*columns, console=Console(stderr=True))
+    total = None if batches is None else batches * epochs
+    task = bar.add_task("fit", total=total, epoch=1, loss=np.nan)
+    drawn = 0.0
+
+    def show(epoch: int, count: int, value: float) -> None:
+        nonlocal drawn
+        if perf_counter() - drawn > _AGAIN or count == total:
+            drawn = perf_counter()
+            bar.update(task, completed=count, epoch=epoch + 1, loss=value)
+            bar.start()
+
+    try:
+        yield show
+    finally:
+        bar.stop()

@@ -1,0 +1,267 @@
+"""`fit`: the bits of a plain loop, killed and interrupted at any moment; its data, its ends, what it refuses."""
+
+from __future__ import annotations
+
+import io
+import multiprocessing
+import os
+import random
+import signal
+import sys
+import time
+from typing import Any
+
+import numpy as np
+import pytest
+
+import symgrad as sg
+from symgrad.errors import ArgumentError, ArgumentValueError, NonFiniteError, SerializationError
+from symgrad.train.batches import permutation
+from tests.train.test_files import same
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(103, 6))
+Y = np.sin(X @ RNG.normal(size=6))
+OPT = sg.optim.chain(sg.optim.clip_by_global_norm(1.0), sg.optim.adam(0.01))
+START = {"one": sg.nn.init.dense(0, 6, 8), "out": sg.nn.init.dense(1, 8, 1)}
+
+
+def loss(params, x, y):
+    return np.mean((sg.nn.dense(params["out"], np.tanh(sg.nn.dense(params["one"], x)))[:, 0] - y) ** 2)
+
+
+GRADIENT = sg.value_and_grad(loss, dynamic=False)
+
+
+@sg.jit
+def update(params, grads, state):
+    return OPT.update(params, grads, state)
+
+
+class Step:
+    gradients = staticmethod(GRADIENT)
+
+    def __call__(self, params, state, *batch):
+        value, grads = GRADIENT(params, *batch)
+        return (*update(params, grads, state), value)
+
+
+step = Step()
+
+
+def run(**given):
+    usual: dict[str, Any] = {"data": (X, Y), "batch": 16, "seed": 3, "epochs": 4}
+    return sg.fit(step, START, OPT.init(START), **usual | given)
+
+
+@pytest.fixture(scope="module")
+def whole():
+    return run(validation=(X, Y))
+
+
+def test_it_is_the_plain_loop(whole):
+    params, state = START, OPT.init(START)
+    values, validations = [], []
+    for epoch in range(4):
+        order = permutation(3, epoch, 103)
+        for k in range(0, 103, 16):
+            params, state, value = step(params, state, X[order[k : k + 16]], Y[order[k : k + 16]])
+            values.append(value)
+        validations.append(GRADIENT(params, X, Y)[0])
+    assert same((params, state), whole[:2])
+    assert whole[2]["value"].tolist() == values
+    assert whole[2]["validation"].tolist() == validations
+    assert same(run(callbacks=[lambda *_: None])[:2], whole[:2])
+
+
+def test_the_order_of_rows_is_what_it_was():
+    """Numbers that no version of NumPy may change."""
+    assert permutation(7, 2, 12).tolist() == [2, 5, 9, 7, 3, 0, 6, 8, 4, 1, 11, 10]
+    orders = {tuple(permutation(seed, epoch, 50)) for seed in (0, 1, 2**64 - 1) for epoch in range(3)}
+    assert len(orders) == 9
+    assert {tuple(sorted(order)) for order in orders} == {(*range(50),)}
+
+
+# -- ended and begun again
+
+
+def killed(path, kills, epochs, longest):
+    """Train in processes that are killed at random moments; return how many were."""
+    context, draw = multiprocessing.get_context("fork"), random.Random(0)
+    for count in range(kills + 1):
+        begun = context.Event()
+
+        def train(begun=begun):
+            begun.set()
+            run(epochs=epochs, checkpoint=path, every=5, validation=(X, Y))
+
+        process = context.Process(target=train)
+        process.start()
+        begun.wait()
+        if count < kills:
+            time.sleep(draw.uniform(0, longest))
+            process.kill()
+        process.join()
+        if process.exitcode == 0:
+            break
+        assert process.exitcode == -signal.SIGKILL
+    return count
+
+
+@pytest.mark.parametrize(("kills", "epochs"), [(5, 30), pytest.param(200, 600, marks=pytest.mark.slow)])
+def test_killed_at_any_moment_it_ends_with_the_same_bits(tmp_path, kills, epochs):
+    path = tmp_path / "run.npz"
+    with sg.set_num_threads(1):  # as forked processes have
+        unbroken = run(epochs=epochs, validation=(X, Y))
+        assert killed(path, kills, epochs, 0.02) == kills
+        assert same(run(epochs=epochs, validation=(X, Y), checkpoint=path), unbroken)
+    assert {each.name for each in tmp_path.iterdir()} <= {"run.npz", ".run.npz.part"}
+
+
+def test_interrupted_it_ends_the_step_and_goes_on_with_the_same_bits(tmp_path, whole):
+    path = tmp_path / "run.npz"
+    seen: list[int] = []
+
+    def interrupt(number, *_):
+        seen.append(number)
+        if number in {5, 14}:  # within an epoch, and behind one's last batch
+            os.kill(os.getpid(), signal.SIGINT)
+
+    for number in (5, 14):
+        with pytest.raises(KeyboardInterrupt, match=rf"ended after step {number}; .*run.npz goes on from there"):
+            run(checkpoint=path, callbacks=[interrupt], validation=(X, Y))
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    found = run(checkpoint=path, callbacks=[interrupt], validation=(X, Y))
+    assert same(found, whole)
+    assert seen == [*range(1, 29)]
+    again = run(checkpoint=path, callbacks=[interrupt], validation=(X, Y))
+    assert same(again, whole)
+    assert len(seen) == 28
+    more = run(checkpoint=path, epochs=5)
+    assert same(more[:2], run(epochs=5)[:2])
+
+    def twice(*_):
+        for _ in range(2):
+            os.kill(os.getpid(), signal.SIGINT)
+        raise AssertionError
+
+    with pytest.raises(KeyboardInterrupt):
+        run(callbacks=[twice])
+
+
+@pytest.mark.parametrize(("given", "error", "message"), [
+    ({"seed": 4}, ArgumentValueError, "has seed 3, and this call 4"),
+    ({"batch": 8}, ArgumentValueError, "has batch 16, and this call 8"),
+    ({"data": (X[1:], Y[1:])}, ArgumentValueError, "has rows 103, and this call 102"),
+])
+def test_a_checkpoint_of_another_training_is_refused(tmp_path, given, error, message):
+    run(checkpoint=tmp_path / "c", epochs=1)
+    with pytest.raises(error, match=message):
+        run(checkpoint=tmp_path / "c", **given)
+    other = {"one": START["one"], "out": sg.nn.init.dense(1, 8, 2)}
+    with pytest.raises(SerializationError, match=r"params/out/W has the shape \(8, 1\), and \(8, 2\) is wanted"):
+        sg.fit(step, other, OPT.init(other), (X, Y), batch=16, seed=3, checkpoint=tmp_path / "c")
+    with pytest.raises(SerializationError, match="state/hyper/b1 is in the file, and not wanted"):
+        sg.fit(step, START, sg.optim.sgd(0.1).init(START), (X, Y), batch=16, seed=3, checkpoint=tmp_path / "c")
+    sg.save(tmp_path / "d", params=START)
+    with pytest.raises(ArgumentValueError, match="has seed None"):
+        run(checkpoint=tmp_path / "d")
+
+
+# -- data
+
+
+def test_arrays_files_and_batches_give_the_same_bits(tmp_path, whole):
+    np.save(tmp_path / "X.npy", X)
+    np.save(tmp_path / "F.npy", np.asfortranarray(X))
+    np.savez(tmp_path / "both.npz", X=X, y=Y)
+    np.savez_compressed(tmp_path / "small.npz", X=X, y=Y)
+    for data in ((tmp_path / "X.npy", Y), (str(tmp_path / "F.npy"), Y), tmp_path / "both.npz", [X, Y]):
+        assert same(run(data=data)[:2], whole[:2])
+    with pytest.raises(ArgumentValueError, match=r"small.npz: X.npy is compressed"):
+        run(data=tmp_path / "small.npz")
+
+    class Batches:
+        epoch = 0
+
+        def __iter__(self):
+            order = permutation(3, self.epoch, 103)
+            self.epoch += 1
+            return ((X[order[k : k + 16]], Y[order[k : k + 16]]) for k in range(0, 103, 16))
+
+    assert same(run(data=Batches(), batch=None)[:2], whole[:2])
+    batches: list[Any] = [[X[:50], Y[:50]], (X[50:], Y[50:])]
+    params, state = START, OPT.init(START)
+    for x, y in batches:
+        params, state, _ = step(params, state, x, y)
+    assert same(run(data=iter(batches), batch=None, epochs=1)[:2], (params, state))
+
+
+def test_structures_of_arrays_are_one_argument():
+    def tabled(params, state, table):
+        return step(params, state, table["x"], table["y"])
+
+    found = sg.fit(tabled, START, OPT.init(START), {"x": X, "y": Y}, batch=16, seed=3, epochs=4)
+    assert same(found[:2], run()[:2])
+
+
+# -- its ends
+
+
+def test_it_ends_early_and_stays_ended(tmp_path):
+    numbers = iter([3.0, 2.0, 2.5, 2.0, 1.0])
+    ended = run(epochs=100, validation=lambda _: next(numbers), patience=2, checkpoint=tmp_path / "c")
+    assert ended[2]["validation"].tolist() == [3.0, 2.0, 2.5, 2.0]
+    again = run(epochs=100, validation=lambda _: next(numbers), patience=2, checkpoint=tmp_path / "c")
+    assert same(again, ended)
+    assert next(numbers) == 1.0
+
+
+def test_nan_ends_it_and_the_checkpoint_is_from_before(tmp_path):
+    def bad(params, state, *batch):
+        params, after, value = step(params, state, *batch)
+        return params, after, np.nan if state["t"] == 9 else value
+
+    with pytest.raises(NonFiniteError, match=r"loss before step 10 \(of epoch 2\) is NaN"):
+        sg.fit(bad, START, OPT.init(START), (X, Y), batch=16, epochs=4, checkpoint=tmp_path / "c")
+    kept = sg.load(tmp_path / "c")
+    assert kept["fit"]["epoch"] == 1
+    assert kept["state"]["t"] == 7
+
+
+class Screen(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def test_it_shows_how_far_it_is_on_a_terminal_alone(monkeypatch, capfd):
+    run()
+    assert capfd.readouterr() == ("", "")
+    monkeypatch.setattr(sys, "stderr", screen := Screen())
+    run()
+    assert "28/28" in screen.getvalue()
+    assert "loss 1.01501" in screen.getvalue()
+    assert "epoch 4" in screen.getvalue()
+    assert "nan" not in screen.getvalue()
+
+
+@pytest.mark.parametrize(("given", "error", "message"), [
+    ({"batch": 0}, ArgumentValueError, r"fit\(batch=0\)"),
+    ({"epochs": -1}, ArgumentValueError, r"fit\(epochs=-1\)"),
+    ({"every": 3}, ArgumentError, "without checkpoint"),
+    ({"patience": 3}, ArgumentError, "without validation"),
+    ({"patience": 0, "validation": (X, Y)}, ArgumentValueError, r"fit\(patience=0\)"),
+    ({"seed": -1}, ArgumentValueError, r"fit\(seed=-1\)"),
+    ({"data": (X, Y[1:])}, ArgumentValueError, "have 103, 102 rows"),
+    ({"data": (X, 3.0)}, ArgumentValueError, "have 103, no rows"),
+    ({"data": (X[:0], Y[:0])}, ArgumentValueError, "have 0, 0 rows"),
+    ({"data": ()}, ArgumentValueError, "have no rows"),
+    ({"data": iter([(X, Y)]), "batch": None}, ArgumentError, "can be gone through once"),
+    ({"data": [], "batch": None}, ArgumentValueError, "no batches in epoch 1"),
+    ({"data": 3.0, "batch": None}, ArgumentError, "of the data 3.0"),
+])
+def test_what_makes_no_sense_is_refused_before_a_step(given, error, message):
+    with pytest.raises(error, match=message):
+        run(callbacks=[lambda *_: pytest.fail("a step was taken")], **given)
+    with pytest.raises(ArgumentError, match=r"the step has no gradients\(\)"):
+        sg.fit(lambda *_: None, START, {}, (X, Y), batch=16, validation=(X, Y))
