@@ -140,7 +140,7 @@ def test_interrupted_it_ends_the_step_and_goes_on_with_the_same_bits(tmp_path, w
     more = run(checkpoint=path, epochs=5)
     assert same(more[:2], run(epochs=5)[:2])
 
-    def twice(*_):
+    def twice(*__):
         for _ in range(2):
             os.kill(os.getpid(), signal.SIGINT)
         raise AssertionError
