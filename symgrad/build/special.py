@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from struct import calcsize
 from typing import Any
 
 from symgrad.build.blas import pointed
@@ -19,13 +20,14 @@ def address(wanted: str) -> int:
 
     name, _, kind = wanted.partition(":")
     known = cython_special.__pyx_capi__
+    same = {kind, kind.replace("Py_ssize_t", "long") if calcsize("l") == calcsize("n") else kind}  # SciPy 1.13 says long
     for key in _KEYS:
         capsule = known.get(key + name)
-        if capsule is not None and pointed(capsule)[0] == kind:
+        if capsule is not None and pointed(capsule)[0] in same:
             return pointed(capsule)[1]
     raise ToolchainError(
         f"this version of SciPy has no scipy.special.cython_special.{name} of the type {kind}",
-        instead="Options(compiler='none'), or SciPy 1.13 or later",
+        instead="Options(compiler='none'), or a newer SciPy",
     )
 
 

@@ -6,6 +6,7 @@ import warnings
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import scipy
 
 import symgrad as sg
 
@@ -13,6 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 INTERPRETED = sg.Options(compiler="none")
+VERSION = tuple(int(part) for part in scipy.__version__.split(".")[:2])
+"""SciPy's; the project takes 1.13 and newer."""
 
 
 def along(call: Callable[..., Any], arguments: Sequence[Any], moves: Sequence[Any]) -> Callable[[Any], Any]:

@@ -16,6 +16,7 @@ from symgrad.errors import NoGradient, ToolchainError, UnsupportedError
 from symgrad.ops import LIBRARY, load
 from symgrad.ops.scipy.compiled import INTEGERS
 from tests import surface
+from tests.scipy.along import VERSION
 
 load()
 PLAIN = sg.Options(compiler="none")
@@ -38,6 +39,8 @@ def table() -> dict[str, tuple[Any, list[Any]]]:
     """Return a call of each function that SciPy computes with arguments that are floats, by its name."""
     found = {}
     for name in sorted({op.library.partition(":")[0] for op in LIBRARY.values()}):
+        if not hasattr(scipy.special, name) or (VERSION < (1, 14) and name.startswith(("obl_", "pro_"))):
+            continue  # this SciPy is older than the function, or writes where it must not (free(): invalid size)
         words = re.fullmatch(r"scipy\.special\.\w+\((.*)\)", call_of(name))
         assert words is not None, name
         values = eval(f"[{words[1]}]", {**surface.KNOWN, **surface.ARRAYS})  # noqa: S307 - this project's own
@@ -143,6 +146,8 @@ FURTHER = {
     "pro_rad1": 1e-3,
 }
 """Where SciPy's own numbers have fewer digits."""
+if VERSION < (1, 15):
+    FURTHER |= {"ncfdtr": 1e-4, "ncfdtri": 1e-2}
 
 
 @pytest.mark.parametrize("name", [*table()])

@@ -19,7 +19,7 @@ import scipy.stats as st
 
 import symgrad as sg
 from symgrad.errors import SymgradError
-from tests.scipy.along import INTERPRETED, agree
+from tests.scipy.along import INTERPRETED, VERSION, agree
 
 si, so = scipy.integrate, scipy.optimize
 _rng = np.random.default_rng(5)
@@ -98,6 +98,8 @@ st.gmean(v * v)|st.zscore(v)|st.skew(v)|st.kurtosis(v)|st.sem(v)|st.entropy(p)|s
 
 @pytest.mark.parametrize("text", [text for line in CALLS.strip().splitlines() for text in line.split("|")])
 def test_as_scipy(text: str) -> None:
+    if VERSION < (1, 15) and "sc.spherical" in text:
+        pytest.skip("this SciPy's spherical Bessel functions are NaN below 0")
     used = [name for name in ARRAYS if re.search(rf"(?<![\w.'\]]){name}\b(?![='(])", text)]
     call: Any = eval(f"lambda {', '.join(used)}: {text}", globals())  # noqa: S307 - the table is this project's
     moves = [np.sin(3.0 + np.arange(np.size(ARRAYS[n]))).reshape(np.shape(ARRAYS[n])) for n in used]
@@ -115,9 +117,6 @@ def test_quotients_of_gamma_functions_at_their_poles() -> None:
         found = sg.jit(lambda x, y: [getattr(sc, name)(x, y) for name in names], options=INTERPRETED)(x, y)
     for name, got in zip(names, found, strict=True):
         np.testing.assert_allclose(got, getattr(sc, name)(x, y), rtol=1e-9, err_msg=name)
-
-
-VERSION = tuple(int(part) for part in scipy.__version__.split(".")[:2])
 
 
 @pytest.mark.parametrize(("call", "words"), [
@@ -170,7 +169,8 @@ def test_what_is_no_number_stays_none() -> None:
         assert not lost.any(), (f.__name__, [one[lost] for one in grids[n]])
     for f, at in ((sc.rgamma, [-400.0, -3.0, -np.inf, 2.5]), (sc.pdtr, [-1.0, 2.0]), (sc.chdtr, [-1.0, 2.0])):
         given = (np.array(at), np.full(len(at), 0.7))[: 1 + (f is not sc.rgamma)]
-        np.testing.assert_allclose(sg.jit(f, options=INTERPRETED)(*given), f(*given), rtol=1e-13, atol=1e-15)
+        want = np.where(np.isneginf(at), 0.0, f(*given)) if f is sc.rgamma else f(*given)  # NaN before SciPy 1.15
+        np.testing.assert_allclose(sg.jit(f, options=INTERPRETED)(*given), want, rtol=1e-13, atol=1e-15)
 
 
 @pytest.mark.parametrize(("name", "exactly"), [("binom", "binomial"), ("poch", "rf"), ("beta", "beta")])
