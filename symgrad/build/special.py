@@ -20,7 +20,7 @@ def address(wanted: str) -> int:
 
     name, _, kind = wanted.partition(":")
     known = cython_special.__pyx_capi__
-    same = {kind, kind.replace("Py_ssize_t", "long") if calcsize("l") == calcsize("n") else kind}  # SciPy 1.13 says long
+    same = {kind, kind.replace("Py_ssize_t", "long") if calcsize("l") == calcsize("n") else kind}  # long in 1.13
     for key in _KEYS:
         capsule = known.get(key + name)
         if capsule is not None and pointed(capsule)[0] in same:
