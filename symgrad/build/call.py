@@ -120,9 +120,10 @@ def interface(program: Program, loops: LoopProgram, source: Source) -> Interface
 
 
 def ports(program: Program) -> tuple[tuple[Port, ...], tuple[Port, ...]]:
-    """List a program's inputs and outputs."""
+    """List a program's inputs and outputs, without those that stand in the memory of inputs."""
     inputs = tuple([Port(n.dtype, n.shape, n.param("name") in program.fortran) for n in program.inputs])
-    return inputs, tuple([Port(n.dtype, n.shape) for n in program.results])
+    donated = {place for _, place in program.donated}
+    return inputs, tuple([Port(n.dtype, n.shape) for k, n in enumerate(program.results) if k not in donated])
 
 
 def open_extents(program: Program) -> tuple[str, ...]:
@@ -251,13 +252,15 @@ def _stack_workspace(interface: Interface) -> int | None:
 
 
 def with_checker(source: Source, interface: Interface) -> Source:
-    """Let a function be called with addresses of arrays, where that can be."""
+    """Let a function be called with addresses of arrays, and with Python's objects where that can be."""
+    # With Jinja, which a process does without that compiles nothing.
+    from symgrad.render.callers import with_addresses, with_call
+
+    ranks, outputs, data = [len(p.shape) for p in interface.inputs], len(interface.outputs), len(interface.data)
+    source = with_addresses(source, len(ranks) + outputs + data, len(interface.dims), polled=interface.polled)
     workspace = _stack_workspace(interface)
     if workspace is None:
         return source
-    from symgrad.render.callers import with_call  # with Jinja, which a process does without that compiles nothing
-
-    ranks, outputs, data = [len(p.shape) for p in interface.inputs], len(interface.outputs), len(interface.data)
     return with_call(source, ranks, outputs, data, len(interface.dims), workspace, polled=interface.polled)
 
 

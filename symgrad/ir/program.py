@@ -34,6 +34,7 @@ class Program:
         again: how often its derivatives compute anew what they kept nothing of.
         moments: of a program as it was traced, where Python asked for its guards, by their numbers.
         forks: of such a program, loops with conditions in them whose rounds were traced for all ways.
+        donated: places of inputs with those of the results that are written into their memory.
     """
 
     inputs: tuple[Node, ...]
@@ -48,6 +49,7 @@ class Program:
     again: int = 0
     moments: Mapping[int, Any] = field(default_factory=dict)
     forks: tuple[Any, ...] = ()
+    donated: tuple[tuple[int, int], ...] = ()
 
     @property
     def results(self) -> tuple[Node, ...]:

@@ -125,7 +125,7 @@ def count(program: LoopProgram) -> Tally:
             if around and around[-1].walk is Walk.LANES:
                 in_lanes[name] += number * often
     used = {a.array: None for s, _ in program.paths for a in (*s.reads, s.target)}
-    inputs = sum((a.bytes for a in used if a.is_given), 0)
+    inputs = sum((a.bytes for a in used if a.is_given or a.kind is Kind.DONATED), 0)
     outputs = sum((a.bytes for a in used if a.kind is Kind.OUTPUT), 0)
     return Tally(
         {kind: shapes.simplified(done[kind]) for kind in KINDS if kind in done},

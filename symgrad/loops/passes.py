@@ -33,6 +33,7 @@ from symgrad.loops.statements.unroll import unroll
 from symgrad.loops.statements.versioning import versioning
 from symgrad.loops.storage.allocate import allocate, larger
 from symgrad.loops.storage.contract import adopt, contract, elide
+from symgrad.loops.storage.donate import donate
 from symgrad.options import Options, Pass, Purpose, Target
 
 UNROLL = Pass(deep(unroll), Purpose.TIME)
@@ -66,6 +67,7 @@ PASSES: tuple[Pass[LoopProgram], ...] = (
     Pass(jam, Purpose.TIME),
     Pass(fp_contract, Purpose.TIME, lambda options, target: target.fma and not options.portable),
     Pass(order, Purpose.NECESSITY),
+    Pass(donate, Purpose.NECESSITY),
     Pass(allocate, Purpose.NECESSITY),
 )
 """What each does is said where it is defined; the order is part of the meaning."""

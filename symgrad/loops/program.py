@@ -29,6 +29,7 @@ class Kind(Enum):
     """What an array is to a program."""
 
     INPUT = "input"
+    DONATED = "donated"  # an input whose memory an output takes
     OUTPUT = "output"
     CONSTANT = "constant"
     TEMPORARY = "temporary"
@@ -585,6 +586,7 @@ class LoopProgram(Frozen):
         small: the same for calls with an extent that is less than its number in `least`.
         requirements: what unknown extents satisfy when it is called.
         undecided: what the verifier could not decide, where it was asked.
+        donated: inputs with the outputs that are to stand in their memory.
     """
 
     name: str
@@ -604,6 +606,7 @@ class LoopProgram(Frozen):
     least: Mapping[Any, int] = field(default_factory=dict)
     requirements: tuple[Requirement, ...] = ()
     undecided: tuple[str, ...] = ()
+    donated: tuple[tuple[Array, Array], ...] = ()
 
     @property
     def constants(self) -> list[Array]:
@@ -694,6 +697,7 @@ class LoopProgram(Frozen):
         return self.with_(
             body=renamed(self.body, named), inputs=tuple(map(get, self.inputs)),
             outputs=tuple(map(get, self.outputs)), arrays=tuple(map(get, self.arrays)),
+            donated=tuple([(get(source), get(target)) for source, target in self.donated]),
         )
 
 

@@ -32,7 +32,7 @@ from symgrad.ir.extents import at
 from symgrad.ir.notation import Axis, How, LinearIndex, Lookup, Statement, accesses, linear, parts
 from symgrad.ir.shapes import size, symbol
 from symgrad.loops.nest.vectorize import SUMS
-from symgrad.loops.program import Cond, Loop, Outlined, Piece, Place, Team, Walk, While, common, looped, runs
+from symgrad.loops.program import Cond, Kind, Loop, Outlined, Piece, Place, Team, Walk, While, common, looped, runs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -521,7 +521,7 @@ class _Trial:
             if not storage[array].is_memory and len({touch.site.part or touch.site.section.part for touch in own}) > 1:
                 raise self.wrong(f"{own[-1].site}: the register {array.name} is used in several functions")
         for array, own in asked:
-            if array in moved and not array.is_given:
+            if array in moved and not array.is_given and array.kind is not Kind.DONATED:
                 self.defined(array, own)
         for output in program.outputs:
             if output in moved or before is None or output not in before.outputs:
@@ -533,6 +533,9 @@ class _Trial:
                 self.parallel(section, at_once, other)
         if verifier.stage == "allocate" or any(s.slot is not None for s in storage.values()):
             self.memory()
+        for source, target in program.donated:
+            if source.kind is Kind.DONATED:
+                self.given_up(source, target)
 
     def moved(self, sections: list[Section]) -> set[Array]:
         """List what touches arrays once more where sections are new or gone; return those whose list is another one."""
@@ -982,6 +985,35 @@ class _Trial:
                     raise self.wrong(f"{array!r} stands in a slot of {slot.size} bytes")
             self.turns(arrays, kept)
         self.layout({next(iter(arrays)): (slot, touch) for slot, arrays in held.items() for touch in arrays.values()})
+
+    def given_up(self, source: Array, target: Array) -> None:
+        """Check that no element of a donated input is read, and nothing fails, after its place was written."""
+        writes = [touch for touch in self.touches.get(target, ()) if touch.how]
+        for write in writes:
+            last = write.site.reach(0)[0]
+            for section in self.verifier.sections:
+                for site in section.sites:
+                    if site.statement.may_fail and site.reach(0)[1] >= last:
+                        raise self.wrong(f"{site}: it may fail after {target.name} is written where {source.name} was")
+            for read in self.touches.get(source, ()):
+                if not self._reads_first(read, write):
+                    raise self.wrong(
+                        f"{read.site}: {shown(read.access)} may be read after {shown(write.access)} is written there"
+                    )
+
+    def _reads_first(self, read: Touch, write: Touch) -> bool:
+        terms = zip(read.terms, write.terms, strict=True) if same_rank([read, write]) else ()
+        if any(a.span[-1][1] < b.span[0][0] or b.span[-1][1] < a.span[0][0] for a, b in terms if a.span and b.span):
+            return True  # other elements
+        if (read.site.section.place, read.site.number) > (write.site.section.place, write.site.number):
+            return False
+        for loop in common([read.site.around, write.site.around]):
+            tiles = [one for one in read.site.around if one.team is loop.axis or one is loop]
+            made = [one.tile for one in tiles if one.tile is not None]
+            runs = [*tiles, *[one for one in read.site.section.now if one.window in made]]
+            if not walk_apart([read, write], runs, self.value):
+                return False
+        return True
 
     def turns(self, arrays: Iterable[Array], kept: Mapping[Array, list[tuple[int, int]]]) -> None:
         """Check that of the arrays in one slot none is alive while another one is; a write alone is a life as well."""

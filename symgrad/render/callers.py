@@ -6,7 +6,17 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from symgrad.render.source import KNOWN, OTHER, Source, called_with_objects
+from symgrad.render.source import (
+    KNOWN,
+    MEET,
+    NOT_FINITE,
+    OTHER,
+    STEPS,
+    UPDATE,
+    Source,
+    called_with_addresses,
+    called_with_objects,
+)
 from symgrad.render.templates import environment
 
 READY = 0x101
@@ -27,13 +37,14 @@ STACK_WORKSPACE = 1 << 16
 
 def _call_view(
     source: Source, arrays: Sequence[str], extents: Sequence[str], threads: str, workspace: int, *, polled: bool,
+    stop: str = "0",
 ) -> dict[str, Any]:
     """Print how a function is called: with arrays (or their addresses), extents, threads, workspace and a flag."""
     gathered = source.prototype.partition("(")[2].startswith("void *const")
     space = "(char *)workspace" if workspace else "0"
     return {
         "entry": source.entry, "gathered": arrays if gathered else (), "workspace": -(-workspace // 8),
-        "arguments": [*(["arrays"] if gathered else arrays), *extents, threads, space, *["0"] * polled],
+        "arguments": [*(["arrays"] if gathered else arrays), *extents, threads, space, *[stop] * polled],
     }
 
 
@@ -57,10 +68,29 @@ def with_call(
         source, [f"arrays[{k}]" for k in range(count)], [f"known[{KNOWN + k}]" for k in range(dims)],
         f"(int32_t)known[{KNOWN - 1}]", workspace, polled=polled,
     )
-    return replace(source, objects=environment().get_template("objects.c.jinja").render(
+    return replace(source, objects=source.objects + environment().get_template("objects.c.jinja").render(
         **call, name=called_with_objects(source.entry), other=OTHER, flags=READY, inputs=inputs, outputs=outputs,
         count=count, ranks=ranks, dtypes=dtypes, data=dtypes + inputs, extents=dtypes + inputs + data,
     ))
+
+
+def with_addresses(source: Source, arrays: int, dims: int, *, polled: bool) -> Source:
+    """Let a function be called as each function can be: with the addresses of its arrays, and of its extents."""
+    view = _call_view(
+        source, [f"arrays[{k}]" for k in range(arrays)], [f"extents[{k}]" for k in range(dims)], "threads", 1,
+        polled=polled, stop="stop",
+    )
+    unused = [name for name, used in (("arrays", arrays), ("extents", dims), ("stop", polled)) if not used]
+    made = environment().get_template("addresses.c.jinja").render(
+        **view, name=called_with_addresses(source.entry), unused=unused,
+    )
+    return replace(source, objects=f"{source.objects}{made}")
+
+
+def steps() -> Source:
+    """Print what takes steps of training with two such functions; it is the same for all."""
+    text = environment().get_template("step.c.jinja").render(other=OTHER, meet=MEET, nan=NOT_FINITE, update=UPDATE)
+    return Source(text, STEPS, f"int32_t {STEPS}(intptr_t objects, intptr_t *words, int64_t *done, int32_t *stop)")
 
 
 def adapted(

@@ -780,7 +780,7 @@ class Block:
             return value
         if self.lanes is not None and self.storage[array].is_memory:
             return self.call(FLAG, [value], self.lanes)
-        return self.call(SET, [value], array.dtype) if array.kind is Kind.INPUT else value
+        return self.call(SET, [value], array.dtype) if array.kind in {Kind.INPUT, Kind.DONATED} else value
 
     def place(self, access: Access, made: list[ItemView], loads: Loads) -> str:
         """Print where an element stands."""

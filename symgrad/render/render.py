@@ -13,7 +13,7 @@ from symgrad.errors import ArgumentError, UnsupportedError
 from symgrad.ir.names import comment
 from symgrad.loops.cost import count
 from symgrad.loops.machine import ONCE, TEXT
-from symgrad.loops.program import Array, LoopProgram, Walk
+from symgrad.loops.program import Array, Kind, LoopProgram, Walk
 from symgrad.ops import math_functions
 from symgrad.ops.declare.forms import LIBRARY
 from symgrad.ops.declare.spelling import stored
@@ -173,7 +173,8 @@ def helper_names() -> tuple[str, ...]:
 def small_call(loops: LoopProgram, small: LoopProgram, functions: Functions) -> CheckView:
     """Print what small extents take as a part, and describe its call."""
     arguments, names = functions.arguments, dict(functions.names)
-    names.update(zip(small.outputs, [names[a] for a in loops.outputs], strict=True))
+    for own, of in ((small.inputs, loops.inputs), (small.outputs, loops.outputs)):
+        names.update(zip(own, [names[a] for a in of], strict=True))
     few = Functions(f"{functions.entry}_small", small, names, arguments, functions.target)
     condition = " || ".join(f"{dim} < {least}" for dim, least in loops.least.items())
     functions.parts[:0] = [replace(few.whole(small), note=f"all of {functions.entry} where {condition}")]
@@ -216,8 +217,13 @@ def signature(loops: LoopProgram, entry: str, target: Target) -> tuple[list[tupl
     names: dict[Array, str] = {}
     arguments: list[tuple[str, str]] = []
     called = foreign(loops)
-    for array, constness in [*[(a, "const ") for a in loops.inputs], *[(a, "") for a in loops.outputs]]:
+    memory = {output: array for array, output in loops.donated}
+    for array in (*loops.inputs, *loops.outputs):
+        if array in memory:
+            names[array] = names[memory[array]]
+            continue
         names[array] = f"{array.name}_" if array.name in called else array.name
+        constness = "const " if array.kind is Kind.INPUT else ""
         arguments.append((f"{constness}{stored(array.dtype)} *{target.restrict}", names[array]))
     for array in loops.constants:
         names[array] = f"{entry}_{array.name}" if target.package else array.name  # in one file with other functions'

@@ -35,6 +35,13 @@ than 400. Compilers take more, but their time grows faster than in proportion.""
 OTHER = -2
 """What a call with Python's objects returns, and has called nothing, where an array is not as it should be."""
 
+MEET, NOT_FINITE, UPDATE = -3, -4, 1_000_000
+"""What steps of training return, and have written nothing for a batch: where what is written shares memory with another
+array; where a value or a gradient is not finite; where a check of the update fails, and its number."""
+
+STEPS = "sg_steps"
+"""The function that takes steps of training."""
+
 KNOWN = 4
 """Words that such a call knows first: the address of a counter and what it was, NumPy's array type, the threads."""
 
@@ -42,3 +49,8 @@ KNOWN = 4
 def called_with_objects(entry: str) -> str:
     """Name the C function that takes Python's objects for a function that takes arrays."""
     return f"{entry}_objects"
+
+
+def called_with_addresses(entry: str) -> str:
+    """Name the C function that takes the addresses of a function's arrays, as every function can be called."""
+    return f"{entry}_addresses"

@@ -404,6 +404,29 @@ class Function(Generic[P, R]):
         self._last = entry
         return entry
 
+    def serving(self, *args: Any) -> tuple[Entry, list[Any], Short]:
+        """Find or make the compilation that serves a call, for who calls its C by another way.
+
+        Returns:
+            The compilation; the leaves of the arguments; and what answers `MISS` once it serves them no longer.
+        """
+        call = self._arguments.split(args, {})
+        entry = self._find(call).ways[0]
+        return entry, call.leaves, self._captured.watched(_served, MISS)
+
+    def variant(self, change: Callable[[Program, Any], Program], *args: Any) -> tuple[Entry, Short]:
+        """Compile what is made of the optimized program for a call, given its results' structure; see `serving`."""
+        from symgrad.build.toolchain.find import find
+
+        with self._lock:
+            call = self._arguments.split(args, {})
+            signature, _ = self._arguments.checked(call)
+            stages, program, _, tree, taken, outside = self._staged(signature, call.leaves)
+            program = stages.keep("optimized", change(program, tree))
+            built = build(stages, program, find(self._options))
+            made = Call(program, built.interface, built.library, signature, self._options, tuple, (), outside)
+            return Entry(signature, built, tree, made, None, False, taken, []), self._captured.watched(_served, MISS)
+
     def _state(self) -> tuple[Any, ...]:
         """Return what a compilation depends on beside its arguments: what is captured, and the overrides around."""
         blocks = active.outside
@@ -928,6 +951,10 @@ class Function(Generic[P, R]):
 _READS_MEMORY = re.compile(r"\bOutside\b|bytes-like|buffer|__array__ method|cannot be interpreted as an integer")
 _REFUSED = (SymgradError, TypeError, ValueError, AttributeError, LookupError, BufferError)
 """What arrays from outside may be the reason of, where they are traced."""
+
+
+def _served(_: tuple[Any, ...]) -> None:
+    """Say that a compilation serves, still."""
 
 
 def _flat(leaves: Sequence[Any], path: Entry) -> Any:

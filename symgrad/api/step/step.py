@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from symgrad.api.call.function import CacheInfo, Function
+from symgrad.api.call.function import AT_HAND, CacheInfo, Function
 from symgrad.api.modes.derivatives import jit, loss_at, with_gradient
 from symgrad.api.modes.mode import function
+from symgrad.api.step.fused import COUNTED, Fused, Moved, parts, shown, update_of
+from symgrad.api.trees import tree_paths
+from symgrad.build.call import MISS
 from symgrad.errors import ArgumentError, ArgumentValueError, NonFiniteError
 from symgrad.options import Options
+from symgrad.render.source import NOT_FINITE
 from symgrad.trace import optree
 from symgrad.trace.signature import Signature
+from symgrad.trace.state import active
 from symgrad.trace.structures import flattened
 
 Tree = Any
-COUNTED = frozenset({"t", "hyper"})
-"""What a state holds that has no value for each parameter."""
-
 
 def compile_step(
     loss: Callable[..., Any], optimizer: Any, *, donate: bool = False, frozen: Iterable[str] = (),
@@ -76,6 +79,9 @@ class Step:
         self._gradient = function("step", loss, _value_and_gradient, self._settings, options=options)
         self._update: Function[..., Any] = jit(optimizer.update, options=options)
         self._unused: list[str] | None = None
+        self._fused: tuple[Fused, ...] = ()
+        self._updates: dict[Any, Moved] = {}
+        self._lock = threading.RLock()
         self.__name__ = self._gradient.__name__
 
     def __call__(self, params: Tree, state: Tree, *batch: Any) -> tuple[Tree, Tree, Any]:
@@ -87,11 +93,78 @@ class Step:
             batch: the further arguments of the loss.
 
         Returns:
-            ``(params, state, value)``: the new ones, and the loss before.
+            ``(params, state, value)``: the new ones, and the loss before. With ``donate=True`` the arrays are those
+            that were given, and so is the dict of the state.
+
+        Raises:
+            ArgumentError: with ``donate=True`` an array cannot be written in place.
+            ArgumentValueError: with ``donate=True`` an array that is written shares memory with another one.
+            NonFiniteError: with ``on_nan="raise"``; nothing was written.
         """
         params = _numbers_as_arrays(params)
+        if not active.entered:
+            found = self._in_c(params, state, batch)
+            if found is not None:
+                return found
         value, grads = self._value_and_gradient(params, batch)
-        return (*self._updated(params, grads, state), value)
+        return (*self._moved(params, grads, state), value)
+
+    def _in_c(self, params: Tree, state: Tree, batch: tuple[Any, ...]) -> Any:
+        """Take a step by one call of C; None where the halves are called apart."""
+        leaves, tree = flattened((params, state, batch))
+        for fused in self._fused:
+            if fused.tree == tree and fused.is_current:
+                found = fused([*leaves], params, state)
+                if found is not None:
+                    return self._taken(fused, found, params, batch)
+        with self._lock:
+            known = [*self._fused]
+            made = self._planned(params, state, batch)
+            if made is None or made in known:
+                return None
+            self._fused = (made, *known[: AT_HAND - 1])
+        found = made([*leaves], params, state)
+        return None if found is None else self._taken(made, found, params, batch)
+
+    def _taken(self, fused: Fused, found: tuple[Any, ...], params: Tree, batch: tuple[Any, ...]) -> Any:
+        """Hand out a step that C took."""
+        code, *result = found
+        if code == NOT_FINITE:
+            self._raise_not_finite(params, batch)
+        if self._fused[0] is not fused:
+            self._fused = (fused, *[one for one in self._fused if one is not fused])
+        self._unused = fused.unused
+        return tuple(result)
+
+    def _planned(self, params: Tree, state: Tree, batch: tuple[Any, ...], rows: int = 0, part: Any = None) -> Any:
+        """Plan steps in C; None where there is no C, or the update has ways.
+
+        With `rows` the batch is all there is, and `part` its first rows.
+        """
+        entry, leaves, serves = self._gradient.serving(params, *(batch if part is None else part))
+        call = entry.call
+        if not call.is_compiled or any(port.fortran for port in call.interface.inputs) or entry.signature.statics:
+            return None
+        kinds = tuple([_kind(leaf) for leaf in flattened((params, state))[0]])
+        named, tree = tree_paths(params), flattened((params, state))[1]
+        used = entry.tree.child(1).entries()
+        moved = [k for k, path in enumerate(named) if path in used]
+        key = tree, kinds, tuple(moved), self._donate or rows > 0
+        update = self._updates.get(key)
+        if update is None or update.serves(()) is MISS:
+            made = update_of(self._update, params, state, moved, donate=self._donate or rows > 0)
+            update = self._updates[key] = made
+        if not update.entry.call.is_compiled or update.entry.taken:
+            return None
+        which = tuple([_kind(leaf) for leaf in flattened(batch)[0]])
+        for fused in self._fused if not rows else ():
+            if fused.key == (id(entry), id(update), kinds, which) and fused.is_current:
+                return fused
+        fused = Fused((entry, leaves, serves), update, params, state, batch, finite=self._raises, rows=rows)
+        fused.key = id(entry), id(update), kinds, which
+        stay = _frozen(named, self._frozen)
+        fused.unused = [path for path in named if path not in used and path not in stay]
+        return fused
 
     def gradients(self, params: Tree, *batch: Any) -> tuple[Any, Tree]:
         """Return the loss and its gradient: the first half of a step.
@@ -101,8 +174,7 @@ class Step:
         """
         params = _numbers_as_arrays(params)
         value, grads = self._value_and_gradient(params, batch)
-        leaves, structure = flattened(params)
-        return value, optree.tree_unflatten(structure, [grads.get(path) for path, _ in _named(structure, leaves)])
+        return value, optree.tree_unflatten(flattened(params)[1], [*map(grads.get, tree_paths(params))])
 
     def apply(self, params: Tree, grads: Tree, state: Tree) -> tuple[Tree, Tree]:
         """Update parameters by gradients: the second half of a step.
@@ -116,13 +188,13 @@ class Step:
             ``(params, state)``: the new ones.
         """
         params = _numbers_as_arrays(params)
-        leaves, structure = flattened(params)
+        structure = flattened(params)[1]
         try:
             given = structure.flatten_up_to(grads)
         except ValueError as error:
             raise ArgumentError(f"gradients in another structure than the parameters: {error}") from None
-        found = {path: g for (path, _), g in zip(_named(structure, leaves), given, strict=True) if g is not None}
-        return self._updated(params, found, state)
+        found = {path: g for path, g in zip(tree_paths(params), given, strict=True) if g is not None}
+        return self._moved(params, found, state)
 
     @property
     def unused(self) -> list[str]:
@@ -146,10 +218,9 @@ class Step:
         value, grads = self._gradient(params, *batch)
         if self._raises and not all(np.isfinite(leaf).all() for leaf in flattened((value, grads))[0]):
             self._raise_not_finite(params, batch)
-        leaves, structure = flattened(params)
-        named = _named(structure, leaves)
-        stay = _frozen([path for path, _ in named], self._frozen)
-        self._unused = [path for path, _ in named if path not in grads and path not in stay]
+        named = tree_paths(params)
+        stay = _frozen(named, self._frozen)
+        self._unused = [path for path in named if path not in grads and path not in stay]
         return value, grads
 
     def _raise_not_finite(self, params: Tree, batch: tuple[Any, ...]) -> None:
@@ -158,28 +229,20 @@ class Step:
         function("step", self._loss, _value_and_gradient, self._settings, options=options)(params, *batch)
         raise NonFiniteError(f"the loss or the gradient of {self.__name__}() holds NaN or Inf")
 
-    def _updated(self, params: Tree, grads: dict[str, Any], state: Tree) -> tuple[Tree, Tree]:
+    def _moved(self, params: Tree, grads: dict[str, Any], state: Tree) -> tuple[Tree, Tree]:
         """Update those parameters that have a gradient, and what the state holds for them."""
-        leaves, structure = flattened(params)
-        named = _named(structure, leaves)
-        moved = [k for k, (path, _) in enumerate(named) if path in grads]
+        structure, named = flattened(params)[1], tree_paths(params)
+        moved = [k for k, path in enumerate(named) if path in grads]
         if not moved:
             raise ArgumentError(f"there is no parameter to update: the step of {self.__name__}()")
-        kept = {name: _part(tree, structure, moved) for name, tree in state.items() if name not in COUNTED}
-        given = [grads.get(path) for path, _ in named]
-        new, after = self._update(
-            _part(params, structure, moved), optree.tree_unflatten(structure, given), {**state, **kept}
-        )
-        back = {name: _whole(state[name], after[name], structure, moved) for name in kept}
-        return _whole(params, new, structure, moved), {**after, **back}
-
-
-def _part(tree: Tree, structure: Any, moved: Sequence[int]) -> Tree:
-    """Leave out of a tree that has the structure of the parameters what does not move: None stands there."""
-    leaves, found = flattened(tree)
-    if found != structure:
-        return tree
-    return optree.tree_unflatten(structure, [leaf if k in moved else None for k, leaf in enumerate(leaves)])
+        if self._donate:
+            _check_donated(params, state, moved)
+        given = [grads.get(path) for path in named]
+        of_params, of_state = parts(params, state, moved)
+        new, after = self._update(of_params, optree.tree_unflatten(structure, given), of_state)
+        back = {name: _whole(state[name], after[name], structure, moved) for name in after if name not in COUNTED}
+        new, after = _whole(params, new, structure, moved), {**after, **back}
+        return _put_in_place((params, state), (new, after)) if self._donate else (new, after)
 
 
 def _whole(old: Tree, new: Tree, structure: Any, moved: Sequence[int]) -> Tree:
@@ -200,9 +263,56 @@ def _numbers_as_arrays(params: Tree) -> Tree:
     return optree.tree_unflatten(structure, [np.float64(one) if type(one) is float else one for one in leaves])
 
 
-def _named(structure: Any, leaves: Sequence[Any]) -> list[tuple[str, Any]]:
-    """Pair paths with leaves."""
-    return [("/".join(map(str, path)), leaf) for path, leaf in zip(structure.paths(), leaves, strict=True)]
+def _kind(leaf: Any) -> tuple[Any, ...]:
+    """Return what tells leaves apart that a step in C is planned for."""
+    return type(leaf), getattr(leaf, "dtype", None), np.shape(leaf)
+
+
+def _check_donated(params: Tree, state: Tree, moved: Sequence[int]) -> None:
+    """Check that arrays can be written in place.
+
+    Raises:
+        ArgumentError: one is read-only, or its elements do not lie one behind the other.
+        ArgumentValueError: two share memory.
+    """
+    accessors = [shown(one.codify("")) for one in flattened((params, state))[1].accessors()]
+    leaves, tree = flattened((params, state))
+    of = flattened(parts(*optree.tree_unflatten(tree, range(len(leaves))), moved))[0]
+    arrays = [(accessors[k], leaves[k]) for k in of if isinstance(leaves[k], np.ndarray)]
+    for name, array in arrays:
+        flags, instead = array.flags, f"{name}.copy(), or donate=False"
+        if not flags.writeable:
+            raise ArgumentError(f"donate=True: {name} is read-only", instead=instead)
+        if not (flags.c_contiguous and flags.aligned and array.dtype.isnative):
+            raise ArgumentError(
+                f"donate=True: {name} does not lie row by row, aligned and in native byte order (its strides are "
+                f"{array.strides})", instead=instead,
+            )
+    for k, (name, array) in enumerate(arrays):
+        for other, one in arrays[:k]:
+            if np.may_share_memory(array, one):
+                raise ArgumentValueError(
+                    f"donate=True: {other} shares memory with {name}", instead=f"{name}.copy(), or donate=False"
+                )
+
+
+def _put_in_place(old: tuple[Tree, Tree], new: tuple[Tree, Tree]) -> tuple[Tree, Tree]:
+    """Write new parameters and a new state into the arrays of the old ones."""
+    (before, tree), (after, made) = flattened(old), flattened(new)
+    names = [shown(one.codify("")) for one in tree.accessors()]
+    if tree != made:
+        raise ArgumentError("donate=True: the update changes the structure of the state", instead="donate=False")
+    pairs = [*zip(before, after, strict=True)]
+    for name, (one, other) in zip(names, pairs, strict=True):
+        if np.shape(one) != np.shape(other) or np.asarray(one).dtype != np.asarray(other).dtype:
+            raise ArgumentError(f"donate=True: the new {name} has another shape or type", instead="donate=False")
+    for one, other in pairs:
+        if isinstance(one, np.ndarray) and one is not other:
+            np.copyto(one, other)
+    leaves = [one if isinstance(one, np.ndarray) else other for one, other in pairs]
+    params, state = optree.tree_unflatten(tree, leaves)
+    old[1].update(state)
+    return params, old[1]
 
 
 def _frozen(paths: Sequence[str], frozen: Sequence[str]) -> set[str]:

@@ -129,6 +129,7 @@ class _Lowering:
         return LoopProgram(
             self.program.name, tuple(inputs), outputs, tuple(self.arrays), done, tuple(self.checks),
             rules=self.program.rules, requirements=self.program.requirements, again=self.program.again,
+            donated=tuple([(inputs[k], outputs[place]) for k, place in self.program.donated]),
         )
 
     def body(self) -> tuple[tuple[Array, ...], tuple[Statement, ...]]:

@@ -82,6 +82,7 @@ class _LargeExtents(Large):
         """Copy a program."""
         return lowered.with_(body=tuple([self.statement(s) for s in lowered.statements]),
             outputs=tuple(map(self.array, lowered.outputs)), arrays=tuple(map(self.array, lowered.arrays)),
+            donated=tuple([(source, self.array(target)) for source, target in lowered.donated]),
         )
 
     def statement(self, s: Statement) -> Statement:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from symgrad.ir import shapes
 from symgrad.ir.notation import How, Index, Statement, parts, reckoned, start_and_terms, symbolic
 from symgrad.loops.machine import LINE, SLOTS_TRIED, STACK, STACK_TOTAL, WORD
-from symgrad.loops.program import COUNT, Cond, Kind, Loop, Outlined, Place, Slot, Walk, common, touched, walk
+from symgrad.loops.program import COUNT, Cond, Loop, Outlined, Place, Slot, Walk, common, touched, walk
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -59,7 +59,7 @@ def allocate(program: LoopProgram) -> LoopProgram:
     nobody touches is left out.
     """
     used = {access.array for item, _ in walk(program.body) for access in touched(item)}
-    program = program.with_(arrays=tuple([a for a in program.arrays if a in used or a.kind is Kind.INPUT]))
+    program = program.with_(arrays=tuple([a for a in program.arrays if a in used or a in program.inputs]))
     storage = program.storage
     wanted = [a for a in program.arrays if a.is_temporary and storage[a].is_memory]
     found = lives(program, wanted)

@@ -1,0 +1,228 @@
+"""Both halves of a step in one call of C: which arrays go where, and what becomes of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from symgrad.api.call.function import Entry, Function, Short
+from symgrad.build.call import MISS
+from symgrad.build.steps import Given, Half, Steps
+from symgrad.errors import ArgumentError, ArgumentValueError
+from symgrad.ir.program import Program
+from symgrad.render.source import MEET
+from symgrad.trace import optree
+from symgrad.trace.structures import flattened
+
+Tree = Any
+COUNTED = frozenset({"t", "hyper"})
+"""What a state holds that has no value for each parameter."""
+
+
+def part(tree: Tree, structure: Any, moved: Sequence[int]) -> Tree:
+    """Leave out of a tree that has the structure of the parameters what does not move: None stands there."""
+    leaves, found = flattened(tree)
+    if found != structure:
+        return tree
+    return optree.tree_unflatten(structure, [leaf if k in moved else None for k, leaf in enumerate(leaves)])
+
+
+def parts(params: Tree, state: Tree, moved: Sequence[int]) -> tuple[Tree, Tree]:
+    """Leave out of parameters and of a state what does not move."""
+    structure = flattened(params)[1]
+    kept = {name: part(tree, structure, moved) for name, tree in state.items() if name not in COUNTED}
+    return part(params, structure, moved), {**state, **kept}
+
+
+class Moved(NamedTuple):
+    """The update of those parameters that move, compiled.
+
+    Attributes:
+        entry: its function.
+        serves: answers `MISS` once the optimizer has changed.
+        inputs: for each of its arrays the leaf of ``(params, state)``, or (negative, from -1 on) the gradient.
+        results: for each of its results the leaf.
+        written: the leaves that are written.
+    """
+
+    entry: Entry
+    serves: Short
+    inputs: list[int]
+    results: list[int]
+    written: frozenset[int]
+
+
+def update_of(function: Function[..., Any], params: Tree, state: Tree, moved: Sequence[int], *, donate: bool) -> Moved:
+    """Compile an optimizer's update of some parameters; with `donate` into the memory of what it changes."""
+    leaves, tree = flattened((params, state))
+    numbered = optree.tree_unflatten(tree, range(len(leaves)))
+    own, structure = flattened(parts(*numbered, moved))
+    given = parts(params, state, moved)
+    slopes = [np.broadcast_to(np.zeros((), leaf.dtype), leaf.shape) for leaf in flattened(given[0])[0]]
+    of_params = flattened(given[0])[1].num_leaves
+    results: list[int] = []
+
+    def change(program: Program, made: Any) -> Program:
+        if made != structure:
+            raise ArgumentError("the update gives parameters and state in another structure than it was given")
+        places = {leaf: k if k < of_params else k + len(slopes) for k, leaf in enumerate(own)}
+        stay = [program.inputs[places[leaf]] is node for leaf, node in zip(own, program.results, strict=True)]
+        for leaf, node, same in zip(own, program.results, stay, strict=True):
+            was = program.inputs[places[leaf]]
+            if donate and (was.shape, was.dtype) != (node.shape, node.dtype):
+                name = shown(tree.accessors()[leaf].codify(""))
+                raise ArgumentError(
+                    f"donate=True: the new {name} is {node.dtype}{node.shape}, and the old one {was.dtype}{was.shape}",
+                    instead="donate=False",
+                )
+            results.extend([] if same else [leaf])
+        labels = program.labels and [name for name, same in zip(program.labels, stay, strict=False) if not same]
+        outputs = [node for node, same in zip(program.results, stay, strict=True) if not same]
+        pairs = [(places[leaf], k) for k, leaf in enumerate(results)] if donate else []
+        count = len(program.results)
+        return replace(
+            program, outputs=(*outputs, *program.guards), labels=(*labels, *program.labels[count:]),
+            donated=tuple(pairs),
+        )
+
+    entry, serves = function.variant(
+        change, given[0], optree.tree_unflatten(flattened(given[0])[1], slopes), given[1]
+    )
+    inputs = [*own[:of_params], *range(-1, -1 - len(slopes), -1), *own[of_params:]]
+    return Moved(entry, serves, inputs, results, frozenset(results if donate else ()))
+
+
+class Fused:
+    """A step for arrays of some shapes.
+
+    Attributes:
+        tree: the structure of ``(params, state, batch)``.
+        key: what it is planned for.
+        unused: paths of the parameters that the loss does not use.
+    """
+
+    key: Any = None
+    unused: list[str] = []  # noqa: RUF012 - each is given its own
+
+    def __init__(
+        self, gradient: tuple[Entry, list[Any], Short], update: Moved, params: Tree, state: Tree, batch: Any, *,
+        finite: bool, rows: int = 0,
+    ) -> None:
+        """Plan a step; with `rows` the batch is all there is, and so many of its rows are taken each time."""
+        entry, example, serves = gradient
+        self.names = [accessor.codify("") for accessor in flattened((params, state, batch))[1].accessors()]
+        leaves, self.tree = flattened((params, state, batch))
+        self.serves, self.update = (serves, update.serves), update
+        outer = [one.call.outside or list for one in (entry, update.entry)]
+        self.outside: tuple[Callable[[], list[Any]], ...] = (*outer,)
+        first = Half(entry.call, entry.call.planned(entry.call.arrays(example)))
+        shapes = [np.shape(leaf) for leaf in leaves]
+        kinds = [np.dtype(np.asarray(leaf).dtype.str) for leaf in leaves]
+        slopes = [k for k in update.inputs if k >= 0]
+        second_inputs = [
+            *[np.empty(shapes[k], kinds[k]) if k >= 0 else np.empty(shapes[slopes[-1 - k]], kinds[slopes[-1 - k]])
+              for k in update.inputs],
+            *update.entry.call.read(),
+        ]
+        second = Half(update.entry.call, update.entry.call.planned(second_inputs))
+        count, both = flattened(params)[1].num_leaves, flattened((params, state))[1].num_leaves
+        given = []
+        ports = first.call.interface.inputs
+        for k, leaf in enumerate(leaves):
+            number = None if isinstance(leaf, np.ndarray) else type(leaf)
+            place = k if k < count else k - both + count if k >= both else -1
+            second_place = update.inputs.index(k) if k in update.inputs else -1
+            dtype = ports[place].dtype if place >= 0 else kinds[k]
+            by_rows = bool(rows) and k >= both
+            given.append(Given(dtype, shapes[k], place, second_place, number, k in update.written, by_rows))
+        for half, call in enumerate((first.call, second.call)):
+            start = len(call.interface.inputs) - len(self.outside[half]())
+            for k, port in enumerate(call.interface.inputs[start:], start):
+                array = self.outside[half]()[k - start]
+                given.append(Given(port.dtype, array.shape, *((k, -1) if half == 0 else (-1, k))))
+                self.names.append(f"{call.signature.paths[k]}, an array from outside")
+        self.values, slopes_tree = entry.tree.children()
+        number = self.values.num_leaves
+        begin = len(ports)
+        results = [
+            Given(first.call.interface.outputs[k].dtype, first.plan.outputs[k], begin + k) for k in range(number)
+        ]
+        self.new = [] if update.written else update.results
+        made = zip(second.call.interface.outputs, second.plan.outputs, strict=True)
+        results += [
+            Given(port.dtype, shape, -1, k) for k, (port, shape) in enumerate(made, len(second.call.interface.inputs))
+        ]
+        paths = ["/".join(map(str, path)) for path in flattened(params)[1].paths()]
+        order = [paths[k] for k in slopes[: slopes_tree.num_leaves]]
+        between = [
+            (begin + number + k, slopes_tree.num_leaves + order.index(name))
+            for k, (name,) in enumerate(slopes_tree.paths())
+        ]
+        self.steps = Steps(first, second, given, results, between, finite=finite, rows=rows)
+        self.integers = entry.call.integers if any(type(leaf) is int for leaf in leaves) else None
+
+    @property
+    def is_current(self) -> bool:
+        """Whether the functions are still those of the loss and the optimizer."""
+        return self.steps.is_current and all(serves(()) is not MISS for serves in self.serves)
+
+    def __call__(self, leaves: list[Any], params: Tree, state: Tree) -> Any:
+        """Take one step: ``(code, params, state, value)``; None where the arguments are others, or the path is."""
+        if self.integers is not None:
+            count = self.tree.child(0).num_leaves
+            self.integers.check([*leaves[:count], *leaves[count + self.tree.child(1).num_leaves :]])
+        for outside in self.outside:
+            leaves += outside()
+        found = self.steps.one(leaves)
+        if found is None:
+            return None
+        code, results = found
+        if code == MEET:
+            raise self.meeting(leaves)
+        count = self.values.num_leaves
+        value = results[0] if self.values.is_leaf() else optree.tree_unflatten(self.values, results[:count])
+        for leaf, result in zip(self.new, results[count:], strict=True):
+            leaves[leaf] = result
+        return (code, *self.put_back(leaves, params, state), value)
+
+    def put_back(self, leaves: list[Any], params: Tree, state: Tree) -> tuple[Tree, Tree]:
+        """Give leaves their structure; where all were written in place, the trees are the old ones but for numbers."""
+        made = optree.tree_unflatten(self.tree, [*leaves[: self.tree.num_leaves]])
+        if not self.update.written:
+            return made[0], made[1]
+        state.update(made[1])
+        return made[0], state
+
+    def meeting(self, leaves: list[Any]) -> ArgumentValueError:
+        """Say which arrays share memory, one of which is written."""
+        named = [(k, leaf) for k, leaf in enumerate(leaves) if isinstance(leaf, np.ndarray)]
+        written = self.update.written
+        one, other = next(
+            (j, k) for j, a in named for k, b in named
+            if j in written and k != j and (k > j or k not in written) and np.may_share_memory(a, b)
+        )
+        names = [self.shown(k) for k in (one, other)]
+        return ArgumentValueError(
+            f"donate=True: {names[0]} shares memory with {names[1]}", instead=f"{names[0]}.copy(), or donate=False"
+        )
+
+    def shown(self, k: int) -> str:
+        """Name a leaf as the user would."""
+        return shown(self.names[k])
+
+
+def shown(path: str) -> str:
+    """Name a leaf of ``(params, state, batch)``.
+
+    >>> shown("[0]['W']"), shown("[2][1]")
+    ("params['W']", 'batch[1]')
+    """
+    for root, name in (("[0]", "params"), ("[1]", "state"), ("[2]", "batch")):
+        if path.startswith(root):
+            return f"{name}{path[len(root):]}"
+    return path
+
+

@@ -1,0 +1,101 @@
+"""`donate`: outputs in the memory of inputs that the caller gives up.
+
+An element may be written where it stood once nobody reads what stood there. So an output takes the memory of its input
+where each element is read for the last time before it is written, or where it is: both at the place that the loops
+around both are at. Else it is made in the workspace, and copied when all is done. Nothing is written before all that
+may fail is behind: what a call refuses stays as it was.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from symgrad.ir.notation import Access, Axis, How, Statement
+from symgrad.loops.program import Kind, Loop, Walk, While, common, looped, temporary, touched, walk
+
+if TYPE_CHECKING:
+    from symgrad.loops.program import Array, Item, LoopProgram
+
+
+class _Touch(NamedTuple):
+    """An access, or (None) what may fail: the number of its item, and what is around it."""
+
+    number: int
+    around: tuple[Item, ...]
+    access: Access | None
+
+
+def donate(program: LoopProgram) -> LoopProgram:
+    """Give each donated output the memory of its input."""
+    if not program.donated:
+        return program
+    given = {source: source.with_(kind=Kind.DONATED) for source, _ in program.donated}
+    program = program.renamed(given)
+    fails: list[_Touch] = []
+    touches: dict[Array, list[_Touch]] = {}
+    for number, (item, around) in enumerate(walk(program.body)):
+        if isinstance(item, Statement) and item.may_fail:
+            fails.append(_Touch(number, around, None))
+        for access in touched(item):
+            plain = not (isinstance(item, Statement) and item.routine is not None)
+            inside = (*around, item) if isinstance(item, While) else around  # a test is asked again
+            touches.setdefault(access.array, []).append(_Touch(number, inside, access if plain else None))
+    copied = [shared[1] for shared in program.donated if not _may_share(program, *shared, touches, fails)]
+    made = {target: temporary(f"{target.name}_new", target.shape, target) for target in copied}
+    program = program.renamed(made)
+    outputs = {new: old for old, new in made.items()}
+    copies = []
+    for new, old in outputs.items():
+        axes = tuple([Axis(f"i{k}", dim) for k, dim in enumerate(old.shape)])
+        copies.append(Statement(Access(old, axes), How.SET, Access(new, axes), axes, old.line))
+    return program.with_(
+        body=(*program.body, *looped(copies)), arrays=(*program.arrays, *copied),
+        outputs=tuple([outputs.get(a, a) for a in program.outputs]),
+        donated=tuple([(source, outputs.get(target, target)) for source, target in program.donated]),
+    )
+
+
+def _may_share(
+    program: LoopProgram, source: Array, target: Array, touches: dict[Array, list[_Touch]], fails: list[_Touch],
+) -> bool:
+    """Whether each element of a source is read for the last time before that of the target is written, or where it is.
+
+    And whether nothing may fail once one is written.
+    """
+    if any(target in share for loop in program.loops for share in loop.shares):
+        return False
+    reads = [*touches.get(source, ()), *fails]
+    return all(_comes_first(read, write) for write in touches.get(target, ()) for read in reads)
+
+
+def _comes_first(read: _Touch, write: _Touch) -> bool:
+    """Whether what is read is not written before, in this iteration of the loops around both or in another one."""
+    one, other = read.access, write.access
+    if one is not None and other is not None and one.flat == other.flat:
+        numbers = [(a, b) for a, b in zip(one.indices, other.indices, strict=True) if type(a) is type(b) is int]
+        if any(a != b for a, b in numbers):
+            return True  # other elements
+    if read.number > write.number:
+        return False
+    shared = common([read.around, write.around])
+    loops = [item for item in shared if isinstance(item, Loop)]
+    if any(isinstance(item, While) for item in shared):
+        return False
+    if loops and (one is None or other is None or one.flat != other.flat):
+        return False
+    apart = [] if one is None or other is None else [
+        x for x in loops if _walked(one, read.around, x) & _walked(other, write.around, x)
+    ]
+    return all(
+        loop in apart or (loop.walk is Walk.THREADS and any(tiles.team is loop.axis for tiles in apart))
+        for loop in loops
+    )
+
+
+def _walked(access: Access, around: tuple[Item, ...], loop: Loop) -> set[int]:
+    """Return the dimensions along which an access walks with a loop, or in the loop's present tile."""
+    axes = {
+        axis for one in around if isinstance(one, Loop) and one.is_walked
+        and (one is loop or (loop.tile is not None and one.window == loop.tile)) for axis in one.members
+    }
+    return {d for d, index in enumerate(access.indices) if isinstance(index, Axis) and index in axes}
