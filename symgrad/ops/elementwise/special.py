@@ -12,6 +12,7 @@ from symgrad.ir.op import Elementwise
 from symgrad.ops.declare.calculus import sp
 from symgrad.ops.declare.domains import PAIRS, SPECIAL, between, inf, nan, normal, positive
 from symgrad.ops.declare.forms import Late, elementwise
+from symgrad.ops.elementwise.incomplete import beta_by_shapes, beta_density, gamma_by_shape, gamma_density
 from symgrad.ops.elementwise.trigonometric import cosh
 
 # -- error functions
@@ -192,34 +193,33 @@ gamma = elementwise(
     edges=(0.5, 1.0, 1e-8, 1e-100, 5.0, 170.0, inf, nan, -0.5, -2.5))
 
 
-# -- incomplete gamma and beta functions; of their parameters there is no derivative
+# -- incomplete gamma and beta functions
 
 def no_slope(name: str, parameter: str) -> NoGradient:
     """Return, in the place of a slope, that there is none by this parameter."""
     return NoGradient(f"{name} has no derivative by its parameter {parameter}")
 
 
-def _gamma_slopes(name: str, sign: int) -> Any:
-    return lambda a, x, _y: (no_slope(name, "a"), sign * np.exp(xlogy(a - 1, x) - x - gammaln(a)))
+def _gamma_slopes(sign: int) -> Any:
+    return lambda a, x, _y: (sign * gamma_by_shape(a, x), sign * gamma_density(a, x))
 
 
 _SHAPES = ((1.0, 1.0), (0.5, 3.0), (3.0, 0.5), (30.0, 20.0), (200.0, 210.0), (2.0, 0.0), (0.0, 1.0), (2.0, inf),
            (2.0, 700.0), (-1.0, 1.0), (1.0, -1.0), (nan, 1.0), (1.0, nan))
 
 gammainc = elementwise(
-    numpy=Late("gammainc", 2), ddx=_gamma_slopes("gammainc", 1), c="sg_gammainc{f}({0}, {1}, 0)",
+    numpy=Late("gammainc", 2), ddx=_gamma_slopes(1), c="sg_gammainc{f}({0}, {1}, 0)",
     sample=positive(), edges=_SHAPES)
 
 gammaincc = elementwise(
-    numpy=Late("gammaincc", 2), ddx=_gamma_slopes("gammaincc", -1), c="sg_gammainc{f}({0}, {1}, 1)",
+    numpy=Late("gammaincc", 2), ddx=_gamma_slopes(-1), c="sg_gammainc{f}({0}, {1}, 1)",
     sample=positive(), edges=_SHAPES)
 
 
-def _beta_slopes(name: str, sign: int) -> Any:
+def _beta_slopes(sign: int) -> Any:
     def slopes(a: Any, b: Any, x: Any, _y: Any) -> Any:
-        log_beta = gammaln(a) + gammaln(b) - gammaln(a + b)
-        slope = sign * np.exp(xlogy(a - 1, x) + xlog1py(b - 1, -x) - log_beta)
-        return no_slope(name, "a"), no_slope(name, "b"), slope
+        by_a, by_b = beta_by_shapes(a, b, x, 1 - x)
+        return sign * by_a, sign * by_b, sign * beta_density(a, b, x)
 
     return slopes
 
@@ -230,11 +230,11 @@ _PLACES = ((1.0, 1.0, 0.3), (0.5, 2.0, 0.9), (20.0, 30.0, 0.4), (2.0, 3.0, 0.0),
 _BETA_SAMPLE = (positive(), positive(), between(0.05, 0.95))
 
 betainc = elementwise(
-    numpy=Late("betainc", 3), ddx=_beta_slopes("betainc", 1), sample=_BETA_SAMPLE, edges=_PLACES, moderate=True,
+    numpy=Late("betainc", 3), ddx=_beta_slopes(1), sample=_BETA_SAMPLE, edges=_PLACES, moderate=True,
     c="sg_betainc{f}({0}, {1}, (double){2}, 1.0 - (double){2}, 0)")
 
 betaincc = elementwise(
-    numpy=Late("betaincc", 3), ddx=_beta_slopes("betaincc", -1), sample=_BETA_SAMPLE, edges=_PLACES, moderate=True,
+    numpy=Late("betaincc", 3), ddx=_beta_slopes(-1), sample=_BETA_SAMPLE, edges=_PLACES, moderate=True,
     c="sg_betainc{f}({0}, {1}, (double){2}, 1.0 - (double){2}, 1)")
 
 

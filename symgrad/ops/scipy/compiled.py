@@ -18,6 +18,14 @@ from symgrad.ops.arrays.joining import lift
 from symgrad.ops.declare.domains import positive
 from symgrad.ops.declare.forms import LIBRARY, Late, answers
 from symgrad.ops.elementwise import special
+from symgrad.ops.elementwise.incomplete import (
+    beta_by_shapes,
+    beta_density,
+    beta_slope,
+    gamma_by_shape,
+    gamma_density,
+    student_slopes,
+)
 from symgrad.ops.elementwise.special import no_slope
 
 INTEGERS: dict[str, tuple[int, ...]] = {
@@ -307,30 +315,87 @@ tklmbda: Any = _declare("tklmbda", "x lmbda", lambda _x, m, y: (
     np.where((y > 0) & (y < 1), 1 / (y ** (m - 1) + (1 - y) ** (m - 1)), 0), None))
 ndtri_exp: Any = _declare("ndtri_exp", "y", lambda y, x: np.exp(y + 0.5 * x * x) * math.sqrt(2 * PI))
 
-# -- quantiles: by probabilities the slope is one over the density
+# -- inverse functions: of what a cumulative function is made of, one by the others and the probability
 
 
-def _gamma_density(a: Any, x: Any) -> Any:
-    return np.exp(special.xlogy(a - 1, x) - x - special.gammaln(a))
+_WHERE = frozenset("xtfpm")
+"""What names the place of a distribution, and none of its parameters."""
 
 
-def _beta_density(a: Any, b: Any, x: Any) -> Any:
-    log_beta = special.gammaln(a) + special.gammaln(b) - special.gammaln(a + b)
-    return np.exp(special.xlogy(a - 1, x) + special.xlog1py(b - 1, -x) - log_beta)
+def _inverse(
+    name: str, parameters: str, names: str, slopes: Callable[..., Any], chance: str, sign: int = 1,
+) -> Callable[..., Any]:
+    """Declare the inverse of a function of these names, or of 1 minus it, by the slopes of that function."""
+    order, every = parameters.split(), names.split()
+    unknown = next(own for own in every if own not in order)
+
+    def quotients(*given: Any) -> Any:
+        values = dict(zip([*order, unknown], given, strict=True))
+        parts = dict(zip(every, slopes(*[values[own] for own in every]), strict=True))
+        below = parts.pop(unknown)
+        if below is None:
+            return _none(len(order))
+        found, above = values[unknown], {**parts, chance: -sign}
+        inside = unknown in _WHERE or (found > 1e-99) & (found < 1e99)  # SciPy ends a search at 0 and at 1e100
+        return tuple([None if above[own] is None else np.where(inside, -above[own] / below, 0) for own in order])
+
+    return _declare(name, parameters, quotients)
 
 
-gammaincinv: Any = _declare("gammaincinv", "a y", lambda a, _p, x: 1 / _gamma_density(a, x))
-gammainccinv: Any = _declare("gammainccinv", "a y", lambda a, _p, x: -1 / _gamma_density(a, x))
-betaincinv: Any = _declare("betaincinv", "a b y", lambda a, b, _p, x: 1 / _beta_density(a, b, x))
-betainccinv: Any = _declare("betainccinv", "a b y", lambda a, b, _p, x: -1 / _beta_density(a, b, x))
-chdtri: Any = _declare("chdtri", "v p", lambda v, _p, x: -2 / _gamma_density(v / 2, x / 2))
-stdtrit: Any = _declare("stdtrit", "df p", lambda df, _p, t: np.sqrt(df) * np.exp(
-    special.gammaln(df / 2) + math.log(PI) / 2 - special.gammaln((df + 1) / 2) + (df + 1) / 2 * np.log1p(t * t / df)))
-fdtri: Any = _declare("fdtri", "dfn dfd p", lambda n, d, _p, x: np.square(n * x + d) / (
-    n * d * _beta_density(n / 2, d / 2, n * x / (n * x + d))))
-pdtri: Any = _declare("pdtri", "k y", lambda k, _y, m: -1 / _gamma_density(np.floor(k) + 1, m))
-bdtri: Any = _declare("bdtri", "k n y", lambda k, n, _y, p: -1 / _beta_density(np.floor(k) + 1, n - np.floor(k), p))
-nbdtri: Any = _declare("nbdtri", "k n y", lambda k, n, _y, p: 1 / _beta_density(n, k + 1, p))
+def _gamma(a: Any, x: Any) -> Any:
+    return gamma_by_shape(a, x), gamma_density(a, x)
+
+
+def _chi2(v: Any, x: Any) -> Any:
+    return tuple([slope / 2 for slope in _gamma(v / 2, x / 2)])
+
+
+def _rated(a: Any, b: Any, x: Any) -> Any:
+    by_shape, density = _gamma(b, a * x)
+    return x * density, by_shape, a * density
+
+
+def _poisson(k: Any, m: Any) -> Any:
+    return tuple([-slope for slope in _gamma(k + 1, m)])
+
+
+def _beta(a: Any, b: Any, x: Any) -> Any:
+    return (*beta_by_shapes(a, b, x, 1 - x), beta_density(a, b, x))
+
+
+def _binomial(k: Any, n: Any, p: Any) -> Any:
+    by_a, by_b, density = _beta(k + 1, n - k, p)
+    return by_b - by_a, -by_b, -density
+
+
+def _negative_binomial(k: Any, n: Any, p: Any) -> Any:
+    by_a, by_b, density = _beta(n, k + 1, p)
+    return by_b, by_a, density
+
+
+def _fisher(n: Any, d: Any, x: Any) -> Any:
+    given = n / 2, d / 2, n * x, d
+    by_a, by_b = beta_by_shapes(*given)
+    slope = beta_slope(*given)  # by the logarithms of x, n and 1 / d
+    return by_a / 2 + slope / n, by_b / 2 - slope / d, slope / x
+
+
+gammaincinv: Any = _inverse("gammaincinv", "a y", "a x", _gamma, "y")
+for _name, _parameters, _names, _slopes, _chance, _sign in (
+    ("gammainccinv", "a y", "a x", _gamma, "y", -1), ("chdtri", "v p", "v x", _chi2, "p", -1),
+    ("chdtriv", "p x", "v x", _chi2, "p", 1), ("gdtrib", "a p x", "a b x", _rated, "p", 1),
+    ("pdtri", "k y", "k m", lambda k, m: (None, _poisson(np.floor(k), m)[1]), "y", 1),
+    ("pdtrik", "p m", "k m", _poisson, "p", 1),
+    ("betaincinv", "a b y", "a b x", _beta, "y", 1), ("betainccinv", "a b y", "a b x", _beta, "y", -1),
+    ("btdtria", "p b x", "a b x", _beta, "p", 1), ("btdtrib", "a p x", "a b x", _beta, "p", 1),
+    ("bdtri", "k n y", "k n p", lambda k, n, p: (None, None, _binomial(np.floor(k), np.floor(n), p)[2]), "y", 1),
+    ("bdtrik", "y n p", "k n p", _binomial, "y", 1), ("bdtrin", "k y p", "k n p", _binomial, "y", 1),
+    ("nbdtri", "k n y", "k n p", _negative_binomial, "y", 1), ("nbdtrik", "y n p", "k n p", _negative_binomial, "y", 1),
+    ("nbdtrin", "k y p", "k n p", _negative_binomial, "y", 1), ("fdtri", "dfn dfd p", "dfn dfd x", _fisher, "p", 1),
+    ("fdtridfd", "dfn p x", "dfn dfd x", _fisher, "p", 1), ("stdtrit", "df p", "df t", student_slopes, "p", 1),
+    ("stdtridf", "p t", "df t", student_slopes, "p", 1),
+):
+    _inverse(_name, _parameters, _names, _slopes, _chance, _sign)
 
 
 def _chi2_density(x: Any, df: Any, nc: Any) -> Any:
@@ -339,41 +404,33 @@ def _chi2_density(x: Any, df: Any, nc: Any) -> Any:
     return 0.5 * np.exp(-0.5 * np.square(np.sqrt(x) - np.sqrt(nc))) * (x / nc) ** (df / 4 - 0.5) * ive(df / 2 - 1, root)
 
 
-def _chi2_by_nc(x: Any, df: Any, nc: Any) -> Any:
-    return -_chi2_density(x, df + 2, nc)
+def _noncentral_chi2(x: Any, df: Any, nc: Any) -> Any:
+    return _chi2_density(x, df, nc), None, -_chi2_density(x, df + 2, nc)
 
 
-chndtr: Any = _declare("chndtr", "x df nc", lambda x, df, nc, _p: (
-    _chi2_density(x, df, nc), None, _chi2_by_nc(x, df, nc)))
-chndtrix: Any = _declare("chndtrix", "p df nc", lambda _p, df, nc, x: (
-    1 / _chi2_density(x, df, nc), None, -_chi2_by_nc(x, df, nc) / _chi2_density(x, df, nc)))
-chndtrinc: Any = _declare("chndtrinc", "x df p", lambda x, df, _p, nc: (
-    -_chi2_density(x, df, nc) / _chi2_by_nc(x, df, nc), None, 1 / _chi2_by_nc(x, df, nc)))
-nctdtr: Any = _declare("nctdtr", "df nc t", lambda df, nc, t, y: (
-    None, None, df / t * (nctdtr(df + 2, nc, t * np.sqrt(1 + 2 / df)) - y)))
-nctdtrit: Any = _declare("nctdtrit", "df nc p", lambda df, nc, p, t: (
-    None, None, t / (df * (nctdtr(df + 2, nc, t * np.sqrt(1 + 2 / df)) - p))))
+def _noncentral_student(df: Any, nc: Any, t: Any) -> Any:
+    return None, None, df / t * (nctdtr(df + 2, nc, t * np.sqrt(1 + 2 / df)) - nctdtr(df, nc, t))
 
 
-def _ncf(n: Any, d: Any, nc: Any, f: Any) -> tuple[Any, Any]:
-    """Return the slopes of ncfdtr by nc and by f: mixtures by Poisson's weights of I_y(n/2 + j, d/2), DLMF 8.17.20."""
+def _noncentral_fisher(n: Any, d: Any, nc: Any, f: Any) -> Any:
+    """Return the slopes by nc and by f: mixtures by Poisson's weights of I_y(n/2 + j, d/2), DLMF 8.17.20."""
     of = [ncfdtr(n + 2 * k, d, nc, f * n / (n + 2 * k)) for k in range(3)]
-    return (of[1] - of[0]) / 2, (n * (of[0] - of[1]) + nc * (of[1] - of[2])) / (2 * f)
+    return None, None, (of[1] - of[0]) / 2, (n * (of[0] - of[1]) + nc * (of[1] - of[2])) / (2 * f)
 
 
-def _ncfdtri_slopes(n: Any, d: Any, nc: Any, _p: Any, f: Any) -> Any:
-    by_nc, by_f = _ncf(n, d, nc, f)
-    return None, None, -by_nc / by_f, 1 / by_f
-
-
-def _ncfdtrinc_slopes(n: Any, d: Any, _p: Any, f: Any, nc: Any) -> Any:
-    by_nc, by_f = _ncf(n, d, nc, f)
-    return None, None, 1 / by_nc, -by_f / by_nc
-
-
-ncfdtr: Any = _declare("ncfdtr", "dfn dfd nc f", lambda n, d, nc, f, _p: (None, None, *_ncf(n, d, nc, f)))
-ncfdtri: Any = _declare("ncfdtri", "dfn dfd nc p", _ncfdtri_slopes)
-ncfdtrinc: Any = _declare("ncfdtrinc", "dfn dfd p f", _ncfdtrinc_slopes)
+chndtr: Any = _declare("chndtr", "x df nc", lambda x, df, nc, _p: _noncentral_chi2(x, df, nc))
+nctdtr: Any = _declare("nctdtr", "df nc t", lambda df, nc, t, _p: _noncentral_student(df, nc, t))
+ncfdtr: Any = _declare("ncfdtr", "dfn dfd nc f", lambda n, d, nc, f, _p: _noncentral_fisher(n, d, nc, f))
+for _name, _parameters, _names, _slopes in (
+    ("chndtrix", "p df nc", "x df nc", _noncentral_chi2), ("chndtrinc", "x df p", "x df nc", _noncentral_chi2),
+    ("chndtridf", "x p nc", "x df nc", _noncentral_chi2), ("nctdtrit", "df nc p", "df nc t", _noncentral_student),
+    ("nctdtridf", "p nc t", "df nc t", _noncentral_student), ("nctdtrinc", "df p t", "df nc t", _noncentral_student),
+    ("ncfdtri", "dfn dfd nc p", "dfn dfd nc f", _noncentral_fisher),
+    ("ncfdtrinc", "dfn dfd p f", "dfn dfd nc f", _noncentral_fisher),
+    ("ncfdtridfd", "dfn p nc f", "dfn dfd nc f", _noncentral_fisher),
+    ("ncfdtridfn", "p dfd nc f", "dfn dfd nc f", _noncentral_fisher),
+):
+    _inverse(_name, _parameters, _names, _slopes, "p")
 
 
 def _kolmogorov_slope(x: Any) -> Any:
@@ -390,13 +447,7 @@ kolmogi: Any = _declare("kolmogi", "p", lambda _p, x: 1 / _kolmogorov_slope(x))
 
 # -- whose slopes are not known in such functions
 
-for _name, _parameters in (
-    ("voigt_profile", "x sigma gamma"), ("smirnov", "n d"), ("smirnovi", "n p"), ("chdtriv", "p x"),
-    ("stdtridf", "p t"), ("pdtrik", "p m"), ("bdtrik", "y n p"), ("bdtrin", "k y p"), ("nbdtrik", "y n p"),
-    ("nbdtrin", "k y p"), ("gdtrib", "a p x"), ("fdtridfd", "dfn p x"), ("btdtria", "p b x"), ("btdtrib", "a p x"),
-    ("chndtridf", "x p nc"), ("nctdtridf", "p nc t"), ("nctdtrinc", "df p t"), ("ncfdtridfd", "dfn p nc f"),
-    ("ncfdtridfn", "p dfd nc f"),
-):
+for _name, _parameters in (("voigt_profile", "x sigma gamma"), ("smirnov", "n d"), ("smirnovi", "n p")):
     _characteristic(_name, _parameters)
 
 # -- zeta, of which SciPy has one more than it

@@ -14,8 +14,8 @@ from symgrad.ops.arrays.joining import lift
 from symgrad.ops.declare.domains import nan, normal, positive
 from symgrad.ops.declare.forms import Late, answers, elementwise, is_traced
 from symgrad.ops.elementwise import special
+from symgrad.ops.elementwise.incomplete import student_slopes
 from symgrad.ops.elementwise.selection import stop
-from symgrad.ops.elementwise.special import no_slope
 from symgrad.ops.numpy.reductions import floating
 from symgrad.ops.scipy import compiled
 
@@ -129,15 +129,10 @@ def rel_entr(x: Any, y: Any) -> Any:
     return np.where(inside, x * np.log(x / y), np.where((x == 0) & (y >= 0), 0, outside))
 
 
-def _student(df: Any, t: Any, _y: Any) -> Any:
-    log = betaln(0.5 * df, np.asarray(0.5, np.result_type(df))) + 0.5 * np.log(df)
-    return no_slope("stdtr", "df"), np.exp(-log - 0.5 * (df + 1) * np.log1p(t * t / df))
-
-
 _TAIL = "0.5{f} * sg_betainc{f}(0.5{f} * {0}, 0.5{f}, (double){0}, (double){1} * (double){1}, 0)"
 
 stdtr = elementwise(
-    numpy=Late("stdtr", 2), ddx=_student, sample=(positive(), normal()),
+    numpy=Late("stdtr", 2), ddx=lambda df, t, _y: student_slopes(df, t), sample=(positive(), normal()),
     c=f"!({{0}} > 0.0{{f}}) ? ({{t}})NAN : {{1}} < 0.0{{f}} ? {_TAIL} : 1.0{{f}} - {_TAIL}",
     edges=((1.0, 0.0), (2.0, 1e-9), (5.0, -40.0), (5.0, 40.0), (30.0, 1.5), (nan, 1.0), (1.0, nan)))
 
