@@ -169,14 +169,12 @@ class Fused:
         """Whether the functions are still those of the loss and the optimizer."""
         return self.steps.is_current and all(serves(()) is not MISS for serves in self.serves)
 
-    def __call__(self, leaves: list[Any], params: Tree, state: Tree) -> Any:
+    def __call__(self, leaves: list[Any], state: Tree) -> Any:
         """Take one step: ``(code, params, state, value)``; None where the arguments are others, or the path is."""
         if self.integers is not None:
             count = self.tree.child(0).num_leaves
             self.integers.check([*leaves[:count], *leaves[count + self.tree.child(1).num_leaves :]])
-        for outside in self.outside:
-            leaves += outside()
-        found = self.steps.one(leaves)
+        found = self.steps.one(self.with_outside(leaves))
         if found is None:
             return None
         code, results = found
@@ -186,15 +184,37 @@ class Fused:
         value = results[0] if self.values.is_leaf() else optree.tree_unflatten(self.values, results[:count])
         for leaf, result in zip(self.new, results[count:], strict=True):
             leaves[leaf] = result
-        return (code, *self.put_back(leaves, params, state), value)
+        return (code, *self.put_back(leaves, state), value)
 
-    def put_back(self, leaves: list[Any], params: Tree, state: Tree) -> tuple[Tree, Tree]:
-        """Give leaves their structure; where all were written in place, the trees are the old ones but for numbers."""
-        made = optree.tree_unflatten(self.tree, [*leaves[: self.tree.num_leaves]])
+    def many(
+        self, leaves: list[Any], results: Sequence[Any], order: Any, begin: int, batches: int,
+    ) -> int | None:
+        """Take a step for each of some batches, see `Steps.many`; numbers that are written stand in the leaves."""
+        code = self.steps.many(self.with_outside(leaves), [*results], order, begin, batches)
+        if code == MEET:
+            raise self.meeting(leaves)
+        return code
+
+    @property
+    def value(self) -> tuple[Any, list[Any]]:
+        """The structure of what the loss returns, and what its leaves are like."""
+        ports, shapes = self.steps.halves[0].call.interface.outputs, self.steps.halves[0].plan.outputs
+        found = zip(ports, shapes[: self.values.num_leaves], strict=False)
+        return self.values, [np.broadcast_to(np.zeros((), port.dtype), shape) for port, shape in found]
+
+    def with_outside(self, leaves: list[Any]) -> list[Any]:
+        """Add the arrays that the functions read from outside."""
+        for outside in self.outside:
+            leaves += outside()
+        return leaves
+
+    def put_back(self, leaves: list[Any], state: Tree) -> tuple[Tree, Tree]:
+        """Give leaves their structure; where they were written in place, the dict of the state is the old one."""
+        new_params, new_state, _ = optree.tree_unflatten(self.tree, leaves[: self.tree.num_leaves])
         if not self.update.written:
-            return made[0], made[1]
-        state.update(made[1])
-        return made[0], state
+            return new_params, new_state
+        state.update(new_state)
+        return new_params, state
 
     def meeting(self, leaves: list[Any]) -> ArgumentValueError:
         """Say which arrays share memory, one of which is written."""

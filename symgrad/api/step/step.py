@@ -13,9 +13,9 @@ from symgrad.api.call.function import AT_HAND, CacheInfo, Function
 from symgrad.api.modes.derivatives import jit, loss_at, with_gradient
 from symgrad.api.modes.mode import function
 from symgrad.api.step.fused import COUNTED, Fused, Moved, parts, shown, update_of
-from symgrad.api.trees import tree_paths
+from symgrad.api.trees import tree_map, tree_paths
 from symgrad.build.call import MISS
-from symgrad.errors import ArgumentError, ArgumentValueError, NonFiniteError
+from symgrad.errors import ArgumentError, ArgumentValueError, NonFiniteError, SymgradError
 from symgrad.options import Options
 from symgrad.render.source import NOT_FINITE
 from symgrad.trace import optree
@@ -114,7 +114,7 @@ class Step:
         leaves, tree = flattened((params, state, batch))
         for fused in self._fused:
             if fused.tree == tree and fused.is_current:
-                found = fused([*leaves], params, state)
+                found = fused([*leaves], state)
                 if found is not None:
                     return self._taken(fused, found, params, batch)
         with self._lock:
@@ -123,7 +123,7 @@ class Step:
             if made is None or made in known:
                 return None
             self._fused = (made, *known[: AT_HAND - 1])
-        found = made([*leaves], params, state)
+        found = made([*leaves], state)
         return None if found is None else self._taken(made, found, params, batch)
 
     def _taken(self, fused: Fused, found: tuple[Any, ...], params: Tree, batch: tuple[Any, ...]) -> Any:
@@ -136,7 +136,7 @@ class Step:
         self._unused = fused.unused
         return tuple(result)
 
-    def _planned(self, params: Tree, state: Tree, batch: tuple[Any, ...], rows: int = 0, part: Any = None) -> Any:
+    def _planned(self, params: Tree, state: Tree, batch: Any, rows: int = 0, part: Any = None) -> Any:
         """Plan steps in C; None where there is no C, or the update has ways.
 
         With `rows` the batch is all there is, and `part` its first rows.
@@ -165,6 +165,63 @@ class Step:
         stay = _frozen(named, self._frozen)
         fused.unused = [path for path in named if path not in used and path not in stay]
         return fused
+
+    def epoch(
+        self, params: Tree, state: Tree, *arrays: Any, batch: int, order: Any = None,
+    ) -> tuple[Tree, Tree, Any]:
+        """Take a step for each batch of rows: all those of one size in one call of C.
+
+        Args:
+            params: arrays in a structure.
+            state: the optimizer's state.
+            arrays: the further arguments of the loss, for all rows: a batch has some of the rows of each.
+            batch: how many rows a batch has; the last one has what is left.
+            order: the rows in the order in which they are taken, a permutation or a part of one, or some twice; None
+                takes each as it comes.
+
+        Returns:
+            ``(params, state, values)``: the new ones, and the loss of each batch before its update, as one array.
+
+        Raises:
+            ArgumentError: something in `arrays` has no rows.
+            ArgumentValueError: arrays differ in the number of rows, `batch` or `order` is none.
+            SymgradError: what a batch raises. Its attribute ``batch`` is the number of that batch, ``params`` and
+                ``state`` are those before it, and ``values`` the losses until then.
+        """
+        params, plain = _numbers_as_arrays(params), tree_map(_rows_of, arrays)
+        total = _same_rows(plain, batch)
+        rows = None if order is None else _order_of(order, total)
+        count = total if rows is None else len(rows)
+        if not self._donate:
+            params, state = tree_map(_own, (params, state))
+        values = _Values(-(-count // batch))
+        while values.done < values.count:
+            begin = values.done * batch
+            size = min(batch, count - begin)
+            part = _rows_at(plain, rows, begin, size)
+            try:
+                fused = None if active.entered else self._planned(params, state, plain, size, part)
+                code = None
+                if fused is not None:
+                    self._unused, leaves = fused.unused, flattened((params, state, plain))[0]
+                    try:
+                        code = fused.many(leaves, values.of(*fused.value), rows, begin, (count - begin) // size)
+                    finally:
+                        values.done += fused.steps.done
+                        params, state = fused.put_back(leaves, state)
+                part = _rows_at(plain, rows, values.done * batch, size)
+                if code is None:  # another path, perhaps: a step by itself finds it, or makes it
+                    params, state, value = self(params, state, *part)
+                    values.put(value)
+                elif code:
+                    self._raise_not_finite(params, part)
+            except BaseException as error:  # whatever it is, what was done until then is not lost
+                told: Any = error
+                if isinstance(error, SymgradError):
+                    told = type(error)(f"batch {values.done}: {error.what}", line=error.line, instead=error.instead)
+                told.batch, told.params, told.state, told.values = values.done, params, state, values.so_far()
+                raise told from None
+        return params, state, values.so_far()
 
     def gradients(self, params: Tree, *batch: Any) -> tuple[Any, Tree]:
         """Return the loss and its gradient: the first half of a step.
@@ -235,14 +292,92 @@ class Step:
         moved = [k for k, path in enumerate(named) if path in grads]
         if not moved:
             raise ArgumentError(f"there is no parameter to update: the step of {self.__name__}()")
-        if self._donate:
+        donate = self._donate and not active.entered
+        if donate:
             _check_donated(params, state, moved)
         given = [grads.get(path) for path in named]
         of_params, of_state = parts(params, state, moved)
         new, after = self._update(of_params, optree.tree_unflatten(structure, given), of_state)
         back = {name: _whole(state[name], after[name], structure, moved) for name in after if name not in COUNTED}
         new, after = _whole(params, new, structure, moved), {**after, **back}
-        return _put_in_place((params, state), (new, after)) if self._donate else (new, after)
+        return _put_in_place((params, state), (new, after)) if donate else (new, after)
+
+
+class _Values:
+    """What the batches of an epoch give, stacked.
+
+    Attributes:
+        count: how many batches there are; `done` of them have given theirs.
+    """
+
+    def __init__(self, count: int) -> None:
+        self.count, self.done = count, 0
+        self._arrays: list[Any] | None = None
+        self._tree: Any = None
+
+    def of(self, tree: Any, like: Sequence[Any]) -> list[Any]:
+        """Return where the next batch puts its values, and those after it theirs."""
+        if self._arrays is None:
+            self._tree, self._arrays = tree, [np.empty((self.count, *np.shape(one)), one.dtype) for one in like]
+        for array, one in zip(self._arrays, like, strict=True):
+            if array.shape[1:] != np.shape(one):
+                raise ArgumentValueError(
+                    f"what the loss returns beside its value has shape {np.shape(one)} here, and {array.shape[1:]} "
+                    "before: that of an epoch is one array", instead="a number of rows that batches divide",
+                )
+        return [array[self.done :] for array in self._arrays]
+
+    def put(self, value: Any) -> None:
+        """Put the values of the next batch."""
+        leaves, tree = flattened(value)
+        for array, leaf in zip(self.of(tree, leaves), leaves, strict=True):
+            array[0] = leaf
+        self.done += 1
+
+    def so_far(self) -> Any:
+        """Return those of all batches until now."""
+        if self._arrays is None:
+            return np.empty(0)
+        return optree.tree_unflatten(self._tree, [array[: self.done] for array in self._arrays])
+
+
+def _rows_of(array: Any) -> Any:
+    """Return an array of an epoch as C reads it."""
+    if not np.ndim(array):
+        raise ArgumentError(f"an epoch takes arrays with rows, and was given {array!r:.60}", instead="step(...)")
+    found = np.asarray(array)
+    return np.require(found, found.dtype.newbyteorder("="), ["C", "A"])
+
+
+def _same_rows(arrays: Any, batch: Any) -> int:
+    """Return how many rows the arrays of an epoch have."""
+    counts = [len(one) for one in flattened(arrays)[0]]
+    if len({*counts}) != 1:
+        raise ArgumentValueError(f"an epoch of arrays with {' and '.join(map(str, counts)) or 'no'} rows")
+    if not isinstance(batch, (int, np.integer)) or batch < 1:
+        raise ArgumentValueError(f"epoch(batch={batch!r})", instead="a number of rows from 1 on")
+    return counts[0]
+
+
+def _order_of(order: Any, total: int) -> Any:
+    """Return the rows in the order in which they are taken."""
+    found = np.asarray(order)
+    if found.ndim != 1 or found.dtype.kind not in "iu" or (found.size and not 0 <= found.min() <= found.max() < total):
+        raise ArgumentValueError(
+            f"epoch(order=...) is to be a vector of integers from 0 to {total - 1}", instead=f"rng.permutation({total})"
+        )
+    return np.ascontiguousarray(found, np.int64)
+
+
+def _rows_at(arrays: Any, order: Any, begin: int, size: int) -> Any:
+    """Return some rows of each array."""
+    chosen = slice(begin, begin + size) if order is None else order[begin : begin + size]
+    return tree_map(lambda array: array[chosen], arrays)
+
+
+def _own(leaf: Any) -> Any:
+    """Copy an array, row by row."""
+    return np.array(leaf, order="C") if isinstance(leaf, np.ndarray) else leaf
 
 
 def _whole(old: Tree, new: Tree, structure: Any, moved: Sequence[int]) -> Tree:
