@@ -346,7 +346,8 @@ def _rows_of(array: Any) -> Any:
     if not np.ndim(array):
         raise ArgumentError(f"an epoch takes arrays with rows, and was given {array!r:.60}", instead="step(...)")
     found = np.asarray(array)
-    return np.require(found, found.dtype.newbyteorder("="), ["C", "A"])
+    native = np.dtype(found.dtype.newbyteorder("=").str)  # NumPy's own object, which C compares with
+    return np.require(found, native, ["C", "A"]).view(native)
 
 
 def _same_rows(arrays: Any, batch: Any) -> int:
