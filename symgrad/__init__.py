@@ -20,6 +20,7 @@ from symgrad.api.modes.linearize import jvp, linearize, vjp
 from symgrad.api.modes.vmap import vmap
 from symgrad.api.rules.custom import custom_jvp, custom_vjp
 from symgrad.api.rules.override import override_gradient
+from symgrad.api.sparse import matrices as _matrices  # noqa: F401 - what stands for SciPy's
 from symgrad.api.sparse.rows import RowSparse
 from symgrad.api.step.step import compile_step
 from symgrad.api.trees import ravel_pytree, tree_map, tree_paths

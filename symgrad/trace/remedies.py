@@ -21,8 +21,8 @@ _FOURIER = (
 )
 _SPECTRUM = "np.linalg.eigh or eigvalsh of a symmetric matrix, np.linalg.svd of another one, where these will do"
 SPARSE = (
-    "the matrix's elements: C = S.tocoo() outside; y = np.zeros(S.shape[0]); np.add.at(y, C.row, C.data * x[C.col]) in "
-    "the place of y = S @ x; S.toarray() @ x for a small one"
+    "S @ x, S.T @ y, S.multiply(B) and the like, with S made outside; or the matrix's elements: C = S.tocoo() outside; "
+    "y = np.zeros(S.shape[0]); np.add.at(y, C.row, C.data * x[C.col]) in the place of y = S @ x"
 )
 _DRAWN = "standard numbers drawn outside, as an argument: mean + scale * noise"
 

@@ -18,7 +18,6 @@ from symgrad.ops.declare.forms import COMPILED, is_traced
 from symgrad.trace import optree
 from symgrad.trace.constants import is_sparse, means_more
 from symgrad.trace.lines import user_line
-from symgrad.trace.remedies import SPARSE
 from symgrad.trace.structures import NAMESPACE, flattened
 
 
@@ -186,7 +185,7 @@ def leaf_spec(value: Any, path: str) -> Spec:
         return _array_spec(value.view(np.ndarray), path)  # as of memmap
     raise ArgumentError(
         f"argument {path} is {kind.__module__}.{kind.__qualname__}, not an array or a number",
-        instead=f"its values, {path}.data, as an argument; of its places {SPARSE}" if is_sparse(kind) else
+        instead=f"{path}.tocsr()" if is_sparse(kind) else
         "np.asarray of it, or static_argnames= if it is a setting",
     )
 

@@ -113,9 +113,10 @@ def flattened(tree: Any, *, is_leaf: Callable[[Any], bool] | None = None) -> tup
 def behind(tree: Any, leaves: Sequence[Any], statics: Iterable[Any]) -> list[Any]:
     """List what comes with arguments that has code: the classes of objects, functions in their attributes, statics."""
     found: list[Any] = []
-    level: list[Any] = [optree.tree_unflatten(tree, leaves)] if any(map(_known.get, _kinds(tree))) else []
+    kinds = [kind for kind in _kinds(tree) if kind not in _of_pattern]
+    level: list[Any] = [optree.tree_unflatten(tree, leaves)] if any(map(_known.get, kinds)) else []
     while level:
-        objects = [one for one in level if _known.get(type(one)) and not _is_setting(one)]
+        objects = [one for one in level if _known.get(type(one)) and not (_is_setting(one) or is_pattern(one))]
         found += [*map(type, objects), *[one for one in level if callable(one) and _is_setting(one)]]
         held = [*[one for one in level if isinstance(one, dict)], *map(_attributes, objects)]
         parts = [*[one for one in level if isinstance(one, (list, tuple))], *[one.values() for one in held]]

@@ -593,7 +593,7 @@ class Own(np.ndarray):
 
 KINDS: dict[str, Any] = {
     "masked": np.ma.array(X, mask=[True, False, False]), "Own": X.view(Own),
-    "sparse": scipy.sparse.csr_array(np.eye(3)),
+    "dia_array": scipy.sparse.dia_array(np.eye(3)),
 }
 
 

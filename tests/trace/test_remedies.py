@@ -55,10 +55,10 @@ TOLD: dict[Any, tuple[str, ...]] = {
     (lambda x: fractions.Fraction(x[0])): ("fractions", "np.mean"),
     (lambda x: "%.1f" % x[0]): ("the format of a number", "printing outside"),  # noqa: UP031 - as people write
     # sparse matrices
-    (lambda x: S @ x): ("scipy.sparse.csr_array", SPARSE),
-    (lambda x: x @ S): ("a sparse matrix (csr_array)", SPARSE),
-    (lambda x: S * x): ("sparse", SPARSE),
-    (lambda x: S.dot(x)): ("scipy.sparse", SPARSE),
+    (lambda x: S.multiply(x) @ S): ("csr_array.@ of two sparse matrices", "S.toarray() for a small one"),
+    (lambda x: S.multiply(x).power(2)): ("scipy.sparse.csr_array.power", "S @ W, W @ S"),
+    (lambda x: scipy.sparse.dia_array(S) @ x): ("scipy.sparse.dia_array.__matmul__", "S.tocsr() outside"),
+    (lambda x: np.concatenate([x, S])): ("a sparse matrix (csr_array)", SPARSE),
     (lambda x: scipy.sparse.diags_array(x)): ("scipy.sparse.diags_array", SPARSE),
     (lambda x: scipy.sparse.csr_array(x[None])): ("scipy.sparse.csr_array", SPARSE),
     (lambda x: scipy.sparse.linalg.spsolve(S.tocsc(), x)): ("scipy.sparse.linalg.spsolve", SPARSE),
@@ -127,7 +127,7 @@ def test_the_users_own_error_stays_what_it_is():
 
 
 @pytest.mark.parametrize(("argument", "piece"), [
-    (S, "its values, x.data"), ([object()], "not an array or a number"), (X + 0j, "no complex numbers"),
+    (scipy.sparse.dia_array(S), "x.tocsr()"), ([object()], "not an array or a number"), (X + 0j, "no complex numbers"),
 ])
 def test_arguments_that_are_none(argument, piece):
     with pytest.raises(SymgradError) as caught:

@@ -168,7 +168,7 @@ def with_gradient(
 
     The gradient is by the leaves `wrt` of the arguments; by tables that `sparse` says it is of their rows.
     """
-    stays = point.places  # of these a gradient has the argument's own
+    stays = point.fixed  # of these a gradient has the argument's own
     moved = [k for k in wrt if k not in stays]
     takes = {k: _takes(point, k, sparse) for k in moved} if sparse else {}
     tables = [k for k, taken in takes.items() if taken]
@@ -207,9 +207,9 @@ def _takes(point: Point, k: int, sparse: bool | str) -> list[Node]:
 def _rows(point: Point, k: int, parts: list[Any]) -> RowSparse:
     """Make the gradient by a table of what was taken of it: rows of each gather, followed by their places."""
     table = Tracer(as_node(point.outer, point.leaves[k]), point.outer)
-    places = [np.ravel(at) for at in parts[1::2]]
-    rows = [np.reshape(x, (*at.shape, *table.shape[1:])) for x, at in zip(parts[::2], places, strict=True)]
-    return RowSparse.added(np.concatenate(places), np.concatenate(rows), table.shape)
+    every = [np.ravel(at) for at in parts[1::2]]
+    rows = [np.reshape(x, (*at.shape, *table.shape[1:])) for x, at in zip(parts[::2], every, strict=True)]
+    return RowSparse.added(np.concatenate(every), np.concatenate(rows), table.shape)
 
 
 def jacfwd(

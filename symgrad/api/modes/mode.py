@@ -33,7 +33,7 @@ from symgrad.trace.nested import settled
 from symgrad.trace.numpy.replaced import standing_for
 from symgrad.trace.signature import Signature, Spec, leaf_spec
 from symgrad.trace.state import Trace, current
-from symgrad.trace.structures import places_in
+from symgrad.trace.structures import flattened, places_in
 from symgrad.trace.trace import trace
 from symgrad.trace.tracer import Tracer, as_node, cast
 from symgrad.transforms.derive.jvp import pullback, pushforward
@@ -85,7 +85,7 @@ class Point:
         return children[0], children[1]
 
     @cached_property
-    def places(self) -> set[int]:
+    def fixed(self) -> set[int]:
         """Leaves of the arguments that say where others stand; derivatives by these stand there, too."""
         return places_in(self.signature.tree)
 
@@ -125,7 +125,7 @@ class Point:
 
     def push(self, tangents: Sequence[Any]) -> list[Any]:
         """Push one tangent for each leaf of the arguments (None for zeros): one for each leaf of the result."""
-        tangents = [None if k in self.places else tangent for k, tangent in enumerate(tangents)]
+        tangents = [None if k in self.fixed else tangent for k, tangent in enumerate(tangents)]
         wrt, given = present(tangents, self.program.inputs, self.signature.paths, "tangent")
         of = [k for k, y in enumerate(self.results) if y.dtype.kind == "f"]
         found: dict[int, Any] = {}
@@ -147,7 +147,7 @@ class Point:
         if of and wrt:
             pulled = self.derive(lambda program: pullback(program, wrt, of))
             found = dict(zip(wrt, self.put(pulled, given), strict=True))
-        found |= {k: self.leaves[k] for k in self.places}
+        found |= {k: self.leaves[k] for k in self.fixed}
         return [found[k] if k in found else self.zeros(x) for k, x in enumerate(inputs)]
 
     def zeros(self, like: Node) -> Any:
@@ -239,6 +239,9 @@ def matched(tree: Any, values: Any, what: str) -> list[Any]:
     try:
         return [settled(value) for value in tree.flatten_up_to(values)]
     except ValueError as error:
+        leaves, own = flattened(values)
+        if places_in(tree) and own.paths() == tree.paths():  # a sparse matrix, or what stands for one
+            return [settled(leaf) for leaf in leaves]
         raise ArgumentError(f"the {what} do not have the structure of what they belong to: {error}") from None
 
 

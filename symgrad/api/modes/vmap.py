@@ -16,7 +16,7 @@ from symgrad.ops.arrays.views import broadcast_to
 from symgrad.options import Options
 from symgrad.trace import optree
 from symgrad.trace.signature import Signature
-from symgrad.trace.structures import NAMESPACE, places_in
+from symgrad.trace.structures import NAMESPACE, flattened, places_in
 from symgrad.trace.tracer import Tracer, as_node
 from symgrad.transforms.derive.batch import batch
 
@@ -66,6 +66,11 @@ def vmap(
 
 def _vmap(fun: Any, signature: Signature, leaves: list[Any], *, in_axes: Any, out_axes: Any, axis_size: Any) -> Any:
     axes = _input_axes(in_axes, signature)
+    for k in places_in(signature.tree):
+        if axes[k] is not None:
+            path = signature.paths[k].rpartition(".")[0]
+            raise ArgumentError(f"vmap over {path}, which is a RowSparse or a sparse matrix",
+                                instead=f"in_axes= with None for {path}, and the elements' values as an argument")
     one = replace(signature, specs=tuple([
         s if a is None else replace(s, shape=(*s.shape[:a], *s.shape[a + 1 :]))
         for s, a in zip(signature.specs, axes, strict=True)
@@ -111,6 +116,7 @@ def _leaf_axes(entry: Any, tree: Any, what: str) -> list[int | None]:
         lambda e: _UNMAPPED if e is None else e, entry, none_is_leaf=True, namespace=NAMESPACE
     )
     whole = optree.tree_unflatten(tree, range(tree.num_leaves))
+    flattened(whole)  # which makes its objects structures
     try:
         found: list[Any] = optree.broadcast_prefix(marked, whole, namespace=NAMESPACE)
     except ValueError as error:

@@ -12,7 +12,7 @@ import numpy as np
 
 from symgrad.errors import ArgumentError, ShapeError
 from symgrad.ir import shapes
-from symgrad.ops.arrays.indexing import places, scatter_add
+from symgrad.ops.arrays.indexing import normal_index, scatter_add
 from symgrad.ops.arrays.joining import lift
 from symgrad.ops.arrays.updates import add_at, scatter_set
 from symgrad.ops.declare.forms import INT, dims, is_traced, shape_of
@@ -68,7 +68,7 @@ class RowSparse:
                 f"RowSparse of indices {shapes.show(shape_of(indices))} and rows {shapes.show(shape_of(rows))}, of an "
                 f"array {shapes.show(dims(shape))}", instead="indices (k,) and rows (k, *shape[1:])")
         indices = indices if is_traced(indices) or indices.size else indices.astype(INT)  # of []
-        self._values, self._places, self.count = _merged(places(indices, extent=dims(shape[0])[0]), rows)
+        self._values, self._places, self.count = _merged(normal_index(indices, extent=dims(shape[0])[0]), rows)
         self.shape = shape
 
     @classmethod

@@ -117,6 +117,7 @@ gather = structured(
     vjp=lambda g, y, x, *indices, axes: (
         OPS["scatter_add"](g, *indices, axes=axes, shape=shape_of(x)), *[None] * len(indices)),
     put=lambda x, value, *indices, axes: OPS["scatter_set"](x, value, *indices, axes=axes, unique=False),
+    rows=lambda node: node.inputs[1] if node.param("axes") == (0,) else None,
     evaluate=lambda x, *indices, axes: np.asarray(x)[key_of(indices, axes)],
     sample=(case(_gathers((0,)), (3, 4), (2, 5), domain=_ROWS), case(_gathers((1,)), (2, 3, 2), (2, 2), domain=_ROWS),
             case(_gathers((0, 1)), (3, 4), (2, 1), (3,), domain=_PAIRS),
@@ -155,10 +156,10 @@ scatter_add = structured(
 )
 
 
-# -- places: indices counted from the front
+# -- normal_index: indices counted from the front
 
 
-def _places_value(indices: Any, extent: Any) -> Any:
+def _normal_value(indices: Any, extent: Any) -> Any:
     indices = np.asarray(indices)
     bad = indices[(indices < -extent) | (indices >= extent)]
     if bad.size:
@@ -166,19 +167,19 @@ def _places_value(indices: Any, extent: Any) -> Any:
     return np.where(indices < 0, indices.astype(INT) + extent, indices.astype(INT))
 
 
-def _places_body(node: Node) -> Body:
+def _normal_body(node: Node) -> Body:
     axes = axes_of(node.shape)
     place = IndexValue(Lookup(Access(X, axes), node.param("extent"), 0), INT)
     return Body((Statement(Access(OUT, axes), How.SET, place, axes, node.line),))
 
 
 def _rooted(x: Any, i: Any) -> Any:
-    return np.sqrt(1.0 + OPS["places"](i, extent=4)) * x
+    return np.sqrt(1.0 + OPS["normal_index"](i, extent=4)) * x
 
 
-places = structured(
-    name="places", params=("extent",), infer=lambda i, extent: (index_shape((i,), (0,), 1), INT), body=_places_body,
-    evaluate=_places_value, nondiff=True, batched=lambda size, **params: params,
+normal_index = structured(
+    name="normal_index", params=("extent",), infer=lambda i, extent: (index_shape((i,), (0,), 1), INT),
+    body=_normal_body, evaluate=_normal_value, nondiff=True, batched=lambda size, **params: params,
     sample=(case(_rooted, (3, 2), (3, 2), domain=(normal(), integers(-4, 3))),),
     edges=(case(_rooted, (0,), (0,), domain=(normal(), integers(-4, 3))),),
     doc="Indices of an axis, checked and counted from its front.",

@@ -207,11 +207,19 @@ def _slice_text(node: Node, names: list[str]) -> str:
     return f"{names[0]}[{', '.join(parts) or '()'}]"
 
 
+def _row(node: Node) -> int | None:
+    """Return which row is taken, of ``x[3]``."""
+    first, *rest = node.param("index") or ((),)
+    whole = tuple(rest) == regions.whole(node.inputs[X].shape[1:])
+    return first[0] if len(first) == 1 and type(first[0]) is int and whole else None
+
+
 slice_ = structured(
     name="slice", params=("index",), infer=_slice_infer, evaluate=lambda x, index: x[as_slices(index)],
     body=lambda node: copy_body(node, lambda *i: source_index(node.params[0], i)),
     view=True, vjp=lambda g, y, x, index: OPS["place"](g, indices=(index,), shape=shape_of(x)),
     put=lambda x, value, index: OPS["set_slice"](x, value, index=index), text=_slice_text,
+    rows=_row,
     sample=(case(lambda a: a[1:, ::2] ** 2, (4, 5)), case(lambda a: a[-1, ::-1] ** 3, (3, 4)),
             case(lambda a: (a[1:] - a[:-1]) ** 2, (6,)), case(lambda a: np.flip(a, 0) * a, (3, 2))),
     edges=(case(lambda a: a[5:], (3,)), case(lambda a: a[3:1] * 2, (4,)), case(lambda a: a[::-3], (7,))),

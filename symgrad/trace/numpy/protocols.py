@@ -12,7 +12,7 @@ import numpy as np
 from symgrad.errors import ArgumentError, ArgumentValueError, AxisError, SymgradError, UnsupportedError
 from symgrad.ops.declare.forms import ANSWERS, is_unset
 from symgrad.ops.numpy.folds import accumulated, reduced, reduced_at
-from symgrad.trace.constants import asks, constant
+from symgrad.trace.constants import asks, constant, is_sparse
 from symgrad.trace.inplace.local import Flat, LocalArray, wrapped
 from symgrad.trace.inplace.local import call_ufunc as local_ufunc
 from symgrad.trace.inplace.views import refuse_plain, store
@@ -133,7 +133,7 @@ def _binary(ufunc: np.ufunc, *, swapped: bool = False) -> Callable[[Tracer, Any]
     is_power = ufunc is np.power and not swapped
 
     def operator(self: Tracer, other: Any) -> Any:
-        if getattr(type(other), "__array_ufunc__", True) is None or type(other) is Selected:
+        if getattr(type(other), "__array_ufunc__", True) is None or type(other) is Selected or is_sparse(type(other)):
             return NotImplemented
         if ufunc is np.multiply and self.is_number and self.dtype.kind in "iu" and issubclass(type(other), SEQUENCES):
             return other * self.as_index()

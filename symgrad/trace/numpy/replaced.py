@@ -13,7 +13,7 @@ import random
 import re
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from operator import is_
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
@@ -211,6 +211,31 @@ class Method(OfScipy):
         return f"scipy.stats.{name}" + (f".{self.name}" if self.name[0] != "_" else "")
 
 
+class Met(Replaced):
+    """A stand-in for a method of a class whose objects hold arrays of their own, and may meet traced values."""
+
+    def __call__(self, own: Any, *args: Any, **kwargs: Any) -> Any:
+        """Call the method itself, or what answers for it."""
+        if current() is None or not (touches(args) or touches(kwargs)):
+            return self.original(own, *args, **kwargs)
+        return self.when_traced(self.name, own, args, kwargs)
+
+
+_met: dict[str, tuple[Sequence[str], Callable[..., Any]]] = {}
+
+
+def methods(package: str, modules: Sequence[str], names: Sequence[str], answer: Callable[..., Any]) -> None:
+    """Say what answers methods of a package's classes that are given traced values.
+
+    Args:
+        package: where the classes are.
+        modules: the modules that define them.
+        names: the methods.
+        answer: ``answer(name, object, args, kwargs)``.
+    """
+    _met.update({f"{package}.{module}": (names, answer) for module in modules})
+
+
 # -- caches
 
 
@@ -381,6 +406,14 @@ def _scipy_rows(name: str) -> list[Row]:
     ]
 
 
+def _met_rows(name: str) -> list[Row]:
+    """List the methods of a module's classes that have an answer for traced values."""
+    names, answer = _met[name]
+    found = vars(sys.modules[name]).values()
+    kinds = [value for value in found if isinstance(value, type) and value.__module__ == name]
+    return [_row(kind, {key: answer for key in names if key in vars(kind)}, Met) for kind in kinds]
+
+
 _FUNCTIONS = frozenset({FunctionType, BuiltinFunctionType})
 _MADE_FOR = frozenset({_LRU, MethodType})
 """Types of which `standing_for` makes a stand-in when it is asked."""
@@ -485,9 +518,9 @@ def _libraries() -> Iterator[Row]:
     """Yield the rows of NumPy and of SciPy's public modules, of those that are imported."""
     found = _Installed.libraries
     answer_scipy()
-    for name in ("numpy", *_PUBLIC, *_CLASSES):
+    for name in ("numpy", *_PUBLIC, *_CLASSES, *_met):
         if name not in found and name in sys.modules:
-            found[name] = _numpy_rows() if name == "numpy" else _scipy_rows(name)
+            found[name] = _numpy_rows() if name == "numpy" else _met_rows(name) if name in _met else _scipy_rows(name)
         yield from found.get(name, ())
 
 

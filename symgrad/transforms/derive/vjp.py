@@ -19,9 +19,7 @@ from symgrad.ir.graphs import reachable
 from symgrad.ir.node import Node
 from symgrad.ir.op import Composite, Elementwise, Op, Result
 from symgrad.ir.program import Program
-from symgrad.ir.regions import whole
-from symgrad.ops.arrays.indexing import gather, places
-from symgrad.ops.arrays.views import slice_, unbroadcast
+from symgrad.ops.arrays.views import unbroadcast
 from symgrad.ops.control.results import needed, result
 from symgrad.ops.declare import leaves
 from symgrad.ops.declare.traits import chooses
@@ -103,35 +101,32 @@ def gradient(
         one = Tracer(constant(trace, 1, program.outputs[output].dtype), trace).reshape(loss.shape)
         grads = sweep(trace, program, {program.outputs[output]: one}, by)
         if takes:
-            places_of = {node: _places(trace, node) for nodes in takes.values() for node in nodes}
+            at = {node: _rows_from_front(trace, node) for nodes in takes.values() for node in nodes}
             pairs = zip(by, grads, strict=True)
-            grads = [part for node, bar in pairs for part in ([bar, places_of[node]] if node in places_of else [bar])]
+            grads = [part for node, bar in pairs for part in ([bar, at[node]] if node in at else [bar])]
     trace.graph.line = None
     bars = () if takes else tuple([f"{program.inputs[k].param('name')}_bar" for k in wrt])
     rules = tuple(dict.fromkeys([*program.rules, *trace.graph.rules]))
     return replace(program, outputs=tuple(grads), labels=bars, rules=rules)
 
 
-def _places(trace: Trace, node: Node) -> Node:
-    """Return the rows that a gather takes, counted from the front and checked."""
+def _rows(node: Node) -> Any:
+    """Return which rows of its first operand a node is, None for others."""
+    return None if node.op.rows is None else node.op.rows(node)
+
+
+def _rows_from_front(trace: Trace, node: Node) -> Node:
+    """Return which rows a node is of a table, checked and counted from the front."""
     trace.graph.line = node.line
-    if node.op is slice_:
-        return constant(trace, np.int64(node.param("index")[0][0]))
-    return make(trace.graph, places, node.inputs[1], extent=node.inputs[0].shape[0])
-
-
-def _is_rows(node: Node) -> bool:
-    """Whether it takes rows of an array, ``E[ids]`` or ``E[3]``."""
-    if node.op is slice_:
-        (row, *rest) = node.param("index")
-        return len(row) == 1 and tuple(rest) == tuple(whole(node.inputs[0].shape[1:]))
-    return node.op is gather and node.param("axes") == (0,)
+    rows = _rows(node)
+    at = rows if isinstance(rows, Node) else constant(trace, np.int64(rows))
+    return make(trace.graph, "normal_index", at, extent=node.inputs[0].shape[0])
 
 
 def _takes_inside(node: Node, of: Node) -> bool:
     """Whether a program that a node holds takes rows of an input like this one."""
-    held = [node_ for param in node.params if isinstance(param, Program) for node_ in param.nodes()]
-    return any(_is_rows(one) and one.inputs[0].is_input and one.inputs[0].shape == of.shape for one in held)
+    held = [one for param in node.params if isinstance(param, Program) for one in param.nodes()]
+    return any(_rows(one) is not None and one.inputs[0].is_input and one.inputs[0].shape == of.shape for one in held)
 
 
 def gathered(program: Program, of: Node, output: int = 0) -> tuple[list[Node], list[Node]]:
@@ -142,8 +137,9 @@ def gathered(program: Program, of: Node, output: int = 0) -> tuple[list[Node], l
     nodes = replace(program, outputs=(program.outputs[output],)).nodes()
     active = depends(nodes, [of])
     users = [node for node in nodes if node in active and of in node.inputs]
-    takes = [node for node in users if (node.inputs[0] is of and _is_rows(node)) or _takes_inside(node, of)]
-    others = [node for node in users if node not in takes or not _is_rows(node)]
+    plain = [node for node in users if node.inputs[0] is of and _rows(node) is not None]
+    takes = [*plain, *[node for node in users if _takes_inside(node, of)]]
+    others = [node for node in users if node not in plain]
     return takes, [*others, *[y for y in program.outputs[output:][:1] if y is of]]
 
 
