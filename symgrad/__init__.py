@@ -34,7 +34,7 @@ from symgrad.trace.tracer import Tracer
 from symgrad.version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from symgrad import features, nn, optim
+    from symgrad import dask, features, nn, optim
     from symgrad.api.check import check_grads
     from symgrad.api.formulas import from_sympy
     from symgrad.api.rules.define import define_op, extern
@@ -43,8 +43,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Function", "NoGradient", "Options", "Package", "RowSparse", "Spec", "SymgradError", "SymgradWarning", "Tracer",
-    "check_grads", "checkpoint", "compile_step", "cond", "custom_jvp", "custom_vjp", "define_op", "emit", "extern",
-    "features", "fit", "fori_loop", "from_sympy", "get_num_threads", "grad", "gradients", "hessian", "hvp",
+    "check_grads", "checkpoint", "compile_step", "cond", "custom_jvp", "custom_vjp", "dask", "define_op", "emit",
+    "extern", "features", "fit", "fori_loop", "from_sympy", "get_num_threads", "grad", "gradients", "hessian", "hvp",
     "jacfwd", "jacrev", "jit", "jvp", "linalg", "linearize", "load", "named", "nn", "optim", "override_gradient",
     "ravel_pytree", "save", "scan", "set_num_threads", "spec", "stop_gradient", "switch", "tree_map", "tree_paths",
     "value_and_grad", "vjp", "vmap", "while_loop",
@@ -60,7 +60,7 @@ _LATE = {
 
 def __getattr__(name: str) -> Any:
     """Import when it is asked for what most programs do not ask for: the import takes long enough without it."""
-    if name in {"features", "nn", "optim"}:
+    if name in {"dask", "features", "nn", "optim"}:
         return import_module(f"symgrad.{name}")
     if name in _LATE:
         found = globals()[name] = getattr(import_module(_LATE[name]), name)

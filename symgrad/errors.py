@@ -144,6 +144,10 @@ class LeakedTracerError(Refusal, RuntimeError):
     """A traced value was used after its trace had ended, or in another trace's thread."""
 
 
+class LeftBehindError(ArgumentError):
+    """A function that was unpickled without its Python code is called with what it was not compiled for."""
+
+
 class LinAlgError(SymgradError, np.linalg.LinAlgError):
     """A matrix has no inverse, or no Cholesky factor, where one is needed."""
 

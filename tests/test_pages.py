@@ -159,6 +159,7 @@ GROUPS = {
     "Layers and losses: `symgrad.nn`": ("nn",),
     "Columns of tables: `symgrad.features`": ("features",),
     "Train, and keep what was trained": ("fit", "save", "load"),
+    "Data beyond one machine: `symgrad.dask`": ("dask",),
     "Compiled functions": ("Function",),
 }
 

@@ -26,6 +26,7 @@ from symgrad.errors import (
     ArgumentValueError,
     ConcretizationError,
     IndexOutOfBounds,
+    LeftBehindError,
     Missed,
     MutationError,
     PathsError,
@@ -921,12 +922,19 @@ class Function(Generic[P, R]):
             plain = plain.__wrapped__
         if _found_by_name(self) is self:
             return str(getattr(self, "__qualname__", ""))  # a decorated function: found where it stands
-        fun, arguments = self._fun, self._arguments
-        static = tuple(sorted(arguments.static, key=str))
         if not isinstance(plain, (types.FunctionType, Absent)) or _found_by_name(plain) is plain:
-            return unpickled, (fun, self._options, static, arguments.fixed_to, arguments.dynamic)
+            return unpickled, (self._fun, *self._settings(fixed=self._arguments.fixed_to))
+        return self.as_programs()
+
+    def as_programs(self) -> tuple[Callable[..., Function[..., Any]], tuple[Any, ...]]:
+        """Return what makes the function again without its Python code, and what of: the signatures it is compiled for.
+
+        Raises:
+            ArgumentError: there are none.
+        """
         from symgrad.ir.saved.programs import dumps
 
+        fun, arguments = self._fun, self._arguments
         state = self._state()
         entries = [path for key, entry in self._entries.items() if key.captured == state for path in entry.ways]
         saved = tuple([
@@ -940,8 +948,10 @@ class Function(Generic[P, R]):
                 f"{arguments.name}() cannot be pickled: it has no name in its module, and was not compiled yet",
                 instead="define it with def at the top of a module, or call it once before",
             )
-        fixed = arguments.fixed_to is not None
-        return unpickled, (Absent(fun, saved), self._options, static, fixed, arguments.dynamic)
+        return unpickled, (Absent(fun, saved), *self._settings(fixed=arguments.fixed_to is not None))
+
+    def _settings(self, fixed: Signature | bool | None) -> tuple[Any, ...]:
+        return self._options, tuple(sorted(self._arguments.static, key=str)), fixed, self._arguments.dynamic
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         """Bind as a method, so that a decorated method works."""
@@ -1078,10 +1088,10 @@ class Absent:
         stages.kept.update(dict.fromkeys(NAMES[:3], program))  # the stages before stayed behind
         return stages.keep("optimized", program), one.results
 
-    def behind(self, what: str) -> ArgumentError:
+    def behind(self, what: str) -> LeftBehindError:
         """Compose the error of a call that needs the Python function."""
         kept = "; ".join([show_signature(saved.signature) for saved in self.saved])
-        return ArgumentError(
+        return LeftBehindError(
             f"{self.__name__}() was unpickled without its Python code: it serves ({kept}) only, and {what}",
             instead="define it with def at the top of a module, which is then imported where it is unpickled",
         )

@@ -1,0 +1,336 @@
+"""A loss over chunks: what each worker computes, what travels to it, and in which order its sums are added up."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import inspect
+import pickle
+import platform
+import threading
+import uuid
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy
+
+from symgrad.api.call.function import Function
+from symgrad.api.modes import derivatives
+from symgrad.api.modes.mode import function
+from symgrad.build.threads import threads
+from symgrad.build.toolchain.find import find
+from symgrad.errors import ArgumentError, ArgumentValueError, ConcretizationError, LeftBehindError, SymgradError
+from symgrad.options import Options
+from symgrad.trace import optree
+from symgrad.trace.signature import Signature
+from symgrad.trace.structures import flattened
+from symgrad.version import __version__
+
+FAN_IN = 8
+"""So many sums are added up in one task, in the order of their chunks."""
+
+_REMEMBERED = 16
+"""A worker keeps so many functions."""
+
+
+def value_and_grad(
+    loss: Callable[..., Any], chunked: str | Sequence[str], reduce: str = "mean", *, options: Options | None = None,
+    mixed: bool = False,
+) -> Chunked:
+    """Differentiate a loss over arrays in chunks, which may be larger than memory and lie on many machines.
+
+    Args:
+        loss: ``loss(params, *arrays)``, in NumPy, returns one number: of the rows of a chunk.
+        chunked: the names of its arguments that come in chunks along their first axis.
+        reduce: what the whole is of the chunks' numbers: ``"mean"`` weighs each by its rows, as is right for the mean
+            over rows; ``"sum"`` adds them up. Chunks without rows count nothing.
+        options: as for `jit`. Without it a chunk is computed by one thread: Dask computes several chunks at a time.
+        mixed: add up what machines with other processors, compilers, numbers of threads or versions of libraries
+            computed, too; then the last bits depend on which machine gets which chunk.
+
+    Returns:
+        A function ``(params, *arrays) -> (value, grads)``, with the gradient by `params` in their structure. Arguments
+        in chunks are Dask arrays, or lists of an array or `dask.delayed.Delayed` for each chunk; all of them have
+        the same chunks. It computes where Dask does: on the cluster of the active client, or in threads here. For the
+        same chunks it gives the same bits for any number of workers, also where some are lost on the way.
+
+    Raises:
+        ArgumentError: there is no such argument, or one is not in chunks. By the function.
+        ArgumentValueError: chunks differ in their rows, all are empty, or machines differ. By the function.
+
+    >>> import dask.array as da, numpy as np, symgrad.dask
+    >>> X = da.from_array(np.arange(12.0).reshape(6, 2), chunks=(4, 2))
+    >>> mean_square = symgrad.dask.value_and_grad(lambda w, X: np.mean((X @ w) ** 2), chunked=("X",))
+    >>> value, slope = mean_square(np.array([1.0, -1.0]), X)
+    >>> float(value), slope
+    (1.0, array([-10., -12.]))
+    """
+    names = (chunked,) if isinstance(chunked, str) else tuple(chunked)
+    parameters = [*inspect.signature(loss).parameters]
+    for name in names:
+        if name not in parameters[1:]:
+            raise ArgumentError(
+                f"chunked={name!r} is no argument of {loss!r:.60} behind its parameters",
+                instead=f"some of {', '.join(parameters[1:])}",
+            )
+    if reduce not in {"mean", "sum"}:
+        raise ArgumentValueError(f"reduce={reduce!r}", instead='"mean" or "sum"')
+    places = [parameters.index(name) - 1 for name in names]
+    return Chunked(loss, names, places, Options(threads=1) if options is None else options, reduce == "mean", mixed)
+
+
+class Chunked:
+    """A loss over chunks, and the functions that it was compiled to: one for each structure of arguments."""
+
+    def __init__(
+        self, loss: Any, names: Sequence[str], places: Sequence[int], options: Options, mean: bool, mixed: bool,
+    ) -> None:
+        self._loss, self._names, self._places = loss, names, places
+        self._options, self._mean, self._mixed = options, mean, mixed
+        self._made: dict[Any, Function[..., Any]] = {}
+        self._alone: set[Any] = set()
+        self.__name__, self.__doc__ = getattr(loss, "__name__", "loss"), getattr(loss, "__doc__", None)
+
+    def __call__(self, params: Any, *arrays: Any) -> tuple[Any, Any]:
+        """Compute the value and the gradient."""
+        if len(arrays) <= max(self._places, default=0):
+            raise ArgumentError(f"{self.__name__}() over chunks of {', '.join(self._names)}, and these are not given")
+        blocks = [_blocks(name, arrays[k]) for name, k in zip(self._names, self._places, strict=True)]
+        counts = {name: len(of) for name, of in zip(self._names, blocks, strict=True)}
+        if {*counts.values()} == {0}:
+            raise ArgumentValueError(f"{self.__name__}() over no chunks", instead="one at least")
+        if len({*counts.values()}) != 1:
+            raise ArgumentValueError(f"arguments have other numbers of chunks: {counts}", instead="X.rechunk(...)")
+        chunks = [*zip(*blocks, strict=True)]
+        leaves, structure = flattened(params)
+        others, rest = flattened([one for k, one in enumerate(arrays) if k not in self._places])
+        key = structure, rest
+        try:
+            whole = self._whole(self._function(key), leaves, others, chunks)
+        except ConcretizationError:
+            if key in self._alone:
+                raise
+            self._alone.add(key)  # the number of rows is asked for: each is compiled for itself
+            del self._made[key]
+            whole = self._whole(self._function(key), leaves, others, chunks)
+        by = whole.rows if self._mean else 1
+        grads = [np.divide(g, by, dtype=g.dtype)[()] for g in whole.grads]
+        return whole.value / by, optree.tree_unflatten(structure, grads)
+
+    def _whole(self, made: Any, leaves: Any, others: Any, chunks: Any) -> Part:
+        """Add up the chunks' numbers, as often as there are paths to be traced."""
+        if not made.cache_info().compilations:
+            for k in range(len(chunks)):
+                if self._trace(made, leaves, others, chunks, k):
+                    break
+            else:
+                raise ArgumentValueError(f"all {len(chunks)} chunks are empty", instead="rows in one of them")
+        while (whole := self._summed(made, leaves, others, chunks)).missed:
+            self._trace(made, leaves, others, chunks, whole.missed[0])
+        if not whole.rows:
+            raise ArgumentValueError(f"all {len(chunks)} chunks are empty", instead="rows in one of them")
+        return whole
+
+    def _function(self, key: tuple[Any, Any]) -> Function[..., Any]:
+        """Return what is compiled: of leaves, as the classes of structures stay here."""
+        if key not in self._made:
+            named = ["params", "arrays", *[f"{name}_" * (name in {"params", "arrays"}) or name for name in self._names]]
+            shown = inspect.Signature([inspect.Parameter(n, inspect.Parameter.POSITIONAL_ONLY) for n in named])
+            opened = key not in self._alone and dict.fromkeys(range(2, len(named)), "rows,...")
+            self._made[key] = function(
+                "value_and_grad", self._loss, _on_leaves, {"structures": key, "places": self._places}, dynamic=opened,
+                options=self._options, signature=shown,
+            )
+        return self._made[key]
+
+    def _trace(self, made: Any, leaves: Any, others: Any, chunks: Any, k: int) -> bool:
+        """Compute a chunk here, by which its path gets known; return whether it has rows."""
+        import dask
+
+        arrays = [np.asarray(one) for one in dask.compute(*chunks[k])]
+        if not _rows(arrays, k):
+            return False
+        try:
+            made(leaves, others, *arrays)
+        except SymgradError as error:
+            error.add_note(f"in chunk {k}") if hasattr(error, "add_note") else None
+            raise
+        return True
+
+    def _summed(self, made: Any, leaves: Any, others: Any, chunks: Any) -> Part:
+        """Add up the chunks' numbers, in a tree that depends on how many there are."""
+        import dask
+        from dask.delayed import delayed
+
+        name = f"symgrad-{uuid.uuid4().hex}"
+        job = delayed(Job(Sent.of(made), leaves, others, self._mean, self._options), name=name, traverse=False)
+        one, added = delayed(_part, pure=False, traverse=False), delayed(_added, pure=False)
+        level = [one(job, k, *chunk) for k, chunk in enumerate(chunks)]
+        while len(level) > 1:
+            level = [added(level[k : k + FAN_IN], self._mixed) for k in range(0, len(level), FAN_IN)]
+        with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1 TB"}):
+            (whole,) = dask.compute(level[0])
+        return whole  # type: ignore[no-any-return]
+
+
+def _on_leaves(loss: Any, signature: Signature, traced: list[Any], *, structures: Any, places: Sequence[int]) -> Any:
+    """Derive a loss by the leaves of its parameters, given these, those of arguments in one piece, and chunks."""
+    (leaves, others, *chunks), _ = signature.join(traced)
+    structure, rest = structures
+    found, parts = iter(optree.tree_unflatten(rest, others)), dict(zip(places, chunks, strict=True))
+    arrays = [parts[k] if k in parts else next(found) for k in range(len(parts) + rest.num_children)]
+    return derivatives.value_and_grad(lambda leaves: loss(optree.tree_unflatten(structure, leaves), *arrays))(leaves)
+
+
+# -- what a worker does
+
+
+class Part(NamedTuple):
+    """The sum over some chunks.
+
+    Attributes:
+        rows: of these chunks.
+        value: the sum of their values, each times its rows for a mean.
+        grads: likewise, leaf by leaf; nothing where there are no rows.
+        missed: numbers of chunks whose path of branches, or whose shapes, the function was not compiled for.
+        machine: what decides about the last bits where it was computed, see `_machine`.
+    """
+
+    rows: int = 0
+    value: Any = 0.0
+    grads: tuple[Any, ...] = ()
+    missed: tuple[int, ...] = ()
+    machine: tuple[tuple[str, str], ...] = ()
+
+
+class Job(NamedTuple):
+    """What all chunks have in common: it travels once to each worker."""
+
+    sent: Sent
+    leaves: list[Any]
+    others: list[Any]
+    mean: bool
+    options: Options
+
+
+class Sent:
+    """A function on its way: pickled as its programs, and made once on each worker.
+
+    Attributes:
+        function: the function.
+        key: a hash of its programs.
+        how: what makes it, and of what.
+    """
+
+    def __init__(self, made: Any, key: str, how: tuple[Any, ...]) -> None:
+        self.function, self.key, self.how = made, key, how
+
+    @classmethod
+    def of(cls, made: Function[..., Any]) -> Sent:
+        """Take a function as it is now: with the paths that are known, and what it reads from outside."""
+        how = made.as_programs()
+        return cls(made, hashlib.sha256(pickle.dumps(how[1])).hexdigest(), how)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle the programs."""
+        return _received, (self.key, self.how)
+
+
+_functions: dict[str, Any] = {}
+_lock = threading.Lock()
+
+
+def _received(key: str, how: tuple[Any, ...]) -> Sent:
+    """Make a function that came, or take the one that was made when it came before."""
+    with _lock:
+        made = _functions.pop(key, None)
+        if made is None:
+            make, of = how
+            made = make(*of)
+        _functions[key] = made
+        for old in [*_functions][:-_REMEMBERED]:
+            del _functions[old]
+    return Sent(made, key, how)
+
+
+def _part(job: Job, k: int, *blocks: Any) -> Part:
+    """Compute one chunk."""
+    arrays = [np.asarray(block) for block in blocks]
+    rows = _rows(arrays, k)
+    if not rows:
+        return Part()
+    try:
+        value, grads = job.sent.function(job.leaves, job.others, *arrays)
+    except LeftBehindError:
+        return Part(missed=(k,))
+    weight = rows if job.mean else 1
+    weighted = tuple([np.multiply(g, weight, dtype=g.dtype) for g in grads])
+    return Part(rows, float(value) * weight, weighted, (), _machine(job.options))
+
+
+def _rows(arrays: Sequence[Any], k: int) -> int:
+    counts = {array.shape[:1] for array in arrays}
+    if len(counts) != 1 or () in counts:
+        shown = ", ".join([str(array.shape) for array in arrays])
+        raise ArgumentValueError(f"the arrays of chunk {k} have the shapes {shown}", instead="as many rows in each")
+    return int(counts.pop()[0])
+
+
+def _added(parts: Sequence[Part], mixed: bool) -> Part:
+    """Add up sums in their order."""
+    missed = tuple([k for part in parts for k in part.missed])
+    full = [part for part in parts if part.rows]
+    if missed or not full:
+        return Part(missed=missed)
+    first, *others = full
+    total = first
+    for part in others:
+        if part.machine != first.machine and not mixed:
+            one, other = dict(first.machine), dict(part.machine)
+            differ = [f"{name}: {one.get(name)} and {other.get(name)}" for name in one | other
+                      if one.get(name) != other.get(name)]
+            raise ArgumentValueError(
+                f"chunks were computed by machines that differ, so the last bits would depend on which machine gets "
+                f"which chunk. {'; '.join(differ)}",
+                instead="machines of one kind, or mixed=True",
+            )
+        grads = tuple([np.add(a, b) for a, b in zip(total.grads, part.grads, strict=True)])
+        total = Part(total.rows + part.rows, total.value + part.value, grads, (), first.machine)
+    return total
+
+
+@functools.cache
+def _kind(options: Options) -> tuple[tuple[str, str], ...]:
+    toolchain = find(options)
+    found = {"symgrad": __version__, "NumPy": np.__version__, "SciPy": scipy.__version__}
+    if toolchain is None:
+        found |= {"compiler": "none", "processor": platform.machine()}
+    else:
+        found |= {"compiler": toolchain.version, "flags": " ".join(toolchain.flags), "processor": toolchain.cpu}
+    return tuple(found.items())
+
+
+def _machine(options: Options) -> tuple[tuple[str, str], ...]:
+    """Return what decides about the last bits of what is computed here."""
+    return (*_kind(options), ("threads", str(threads(options))))
+
+
+# -- what chunks there are
+
+
+def _blocks(name: str, array: Any) -> list[Any]:
+    """List an argument's chunks."""
+    if isinstance(array, (list, tuple)):
+        return [*array]
+    if not hasattr(array, "to_delayed") or not hasattr(array, "numblocks"):
+        raise ArgumentError(
+            f"{name} is {type(array).__name__}, and not in chunks",
+            instead="a dask array, or a list with an array or dask.delayed for each chunk",
+        )
+    if not array.ndim or any(count != 1 for count in array.numblocks[1:]):
+        raise ArgumentValueError(
+            f"{name} is in {array.numblocks} chunks: they have to lie along its first axis alone",
+            instead=f"{name}.rechunk({{0: rows, 1: -1}})",
+        )
+    return [*array.to_delayed().ravel()]
