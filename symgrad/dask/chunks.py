@@ -18,6 +18,7 @@ import scipy
 from symgrad.api.call.function import Function
 from symgrad.api.modes import derivatives
 from symgrad.api.modes.mode import function
+from symgrad.api.sparse.rows import RowSparse
 from symgrad.build.threads import threads
 from symgrad.build.toolchain.find import find
 from symgrad.errors import ArgumentError, ArgumentValueError, ConcretizationError, LeftBehindError, SymgradError
@@ -35,8 +36,8 @@ _REMEMBERED = 16
 
 
 def value_and_grad(
-    loss: Callable[..., Any], chunked: str | Sequence[str], reduce: str = "mean", *, options: Options | None = None,
-    mixed: bool = False,
+    loss: Callable[..., Any], chunked: str | Sequence[str], reduce: str = "mean", *, sparse: bool = False,
+    options: Options | None = None, mixed: bool = False,
 ) -> Chunked:
     """Differentiate a loss over arrays in chunks, which may be larger than memory and lie on many machines.
 
@@ -45,6 +46,7 @@ def value_and_grad(
         chunked: the names of its arguments that come in chunks along their first axis.
         reduce: what the whole is of the chunks' numbers: ``"mean"`` weighs each by its rows, as is right for the mean
             over rows; ``"sum"`` adds them up. Chunks without rows count nothing.
+        sparse: gradients by tables of which rows are taken are `RowSparse`, as for `grad`.
         options: as for `jit`. Without it a chunk is computed by one thread: Dask computes several chunks at a time.
         mixed: add up what machines with other processors, compilers, numbers of threads or versions of libraries
             computed, too; then the last bits depend on which machine gets which chunk.
@@ -77,17 +79,19 @@ def value_and_grad(
     if reduce not in {"mean", "sum"}:
         raise ArgumentValueError(f"reduce={reduce!r}", instead='"mean" or "sum"')
     places = [parameters.index(name) - 1 for name in names]
-    return Chunked(loss, names, places, Options(threads=1) if options is None else options, reduce == "mean", mixed)
+    options = Options(threads=1) if options is None else options
+    return Chunked(loss, names, places, options, sparse=sparse, mean=reduce == "mean", mixed=mixed)
 
 
 class Chunked:
     """A loss over chunks, and the functions that it was compiled to: one for each structure of arguments."""
 
     def __init__(
-        self, loss: Any, names: Sequence[str], places: Sequence[int], options: Options, mean: bool, mixed: bool,
+        self, loss: Any, names: Sequence[str], places: Sequence[int], options: Options, *, sparse: bool, mean: bool,
+        mixed: bool,
     ) -> None:
         self._loss, self._names, self._places = loss, names, places
-        self._options, self._mean, self._mixed = options, mean, mixed
+        self._options, self._sparse, self._mean, self._mixed = options, sparse, mean, mixed
         self._made: dict[Any, Function[..., Any]] = {}
         self._alone: set[Any] = set()
         self.__name__, self.__doc__ = getattr(loss, "__name__", "loss"), getattr(loss, "__doc__", None)
@@ -115,7 +119,7 @@ class Chunked:
             del self._made[key]
             whole = self._whole(self._function(key), leaves, others, chunks)
         by = whole.rows if self._mean else 1
-        grads = [np.divide(g, by, dtype=g.dtype)[()] for g in whole.grads]
+        grads = [_scaled(g, np.divide, by) for g in whole.grads]
         return whole.value / by, optree.tree_unflatten(structure, grads)
 
     def _whole(self, made: Any, leaves: Any, others: Any, chunks: Any) -> Part:
@@ -139,7 +143,8 @@ class Chunked:
             shown = inspect.Signature([inspect.Parameter(n, inspect.Parameter.POSITIONAL_ONLY) for n in named])
             opened = key not in self._alone and dict.fromkeys(range(2, len(named)), "rows,...")
             self._made[key] = function(
-                "value_and_grad", self._loss, _on_leaves, {"structures": key, "places": self._places}, dynamic=opened,
+                "value_and_grad", self._loss, _on_leaves,
+                {"structures": key, "places": self._places, "sparse": self._sparse}, dynamic=opened,
                 options=self._options, signature=shown,
             )
         return self._made[key]
@@ -174,13 +179,19 @@ class Chunked:
         return whole  # type: ignore[no-any-return]
 
 
-def _on_leaves(loss: Any, signature: Signature, traced: list[Any], *, structures: Any, places: Sequence[int]) -> Any:
+def _on_leaves(
+    loss: Any, signature: Signature, traced: list[Any], *, structures: Any, places: Sequence[int], sparse: bool,
+) -> Any:
     """Derive a loss by the leaves of its parameters, given these, those of arguments in one piece, and chunks."""
     (leaves, others, *chunks), _ = signature.join(traced)
     structure, rest = structures
     found, parts = iter(optree.tree_unflatten(rest, others)), dict(zip(places, chunks, strict=True))
     arrays = [parts[k] if k in parts else next(found) for k in range(len(parts) + rest.num_children)]
-    return derivatives.value_and_grad(lambda leaves: loss(optree.tree_unflatten(structure, leaves), *arrays))(leaves)
+
+    def of_leaves(leaves: Any) -> Any:
+        return loss(optree.tree_unflatten(structure, leaves), *arrays)
+
+    return derivatives.value_and_grad(of_leaves, sparse=sparse)(leaves)
 
 
 # -- what a worker does
@@ -265,8 +276,15 @@ def _part(job: Job, k: int, *blocks: Any) -> Part:
     except LeftBehindError:
         return Part(missed=(k,))
     weight = rows if job.mean else 1
-    weighted = tuple([np.multiply(g, weight, dtype=g.dtype) for g in grads])
+    weighted = tuple([_scaled(g, np.multiply, weight) for g in grads])
     return Part(rows, float(value) * weight, weighted, (), _machine(job.options))
+
+
+def _scaled(grad: Any, function: Any, by: int) -> Any:
+    """Multiply or divide a gradient in its own precision."""
+    if isinstance(grad, RowSparse):
+        return RowSparse(grad.indices, function(grad.rows, by, dtype=grad.dtype), grad.shape)
+    return function(grad, by, dtype=grad.dtype)[()]
 
 
 def _rows(arrays: Sequence[Any], k: int) -> int:
@@ -295,7 +313,7 @@ def _added(parts: Sequence[Part], mixed: bool) -> Part:
                 f"which chunk. {'; '.join(differ)}",
                 instead="machines of one kind, or mixed=True",
             )
-        grads = tuple([np.add(a, b) for a, b in zip(total.grads, part.grads, strict=True)])
+        grads = tuple([a + b for a, b in zip(total.grads, part.grads, strict=True)])
         total = Part(total.rows + part.rows, total.value + part.value, grads, (), first.machine)
     return total
 

@@ -109,6 +109,16 @@ def test_unknown_rows_and_many_chunks():
     np.testing.assert_allclose(slope, 2 * (few @ START.w) @ few / len(few), rtol=1e-12)
 
 
+def test_gradients_by_rows_of_a_table_stay_rows(scheduler):
+    table, ids = np.arange(20000.0).reshape(10000, 2), np.array([7, 3, 7, 9999, 3, 0])
+    over = sg.dask.value_and_grad(lambda p, ids: np.mean(p["E"][ids] ** 2) * p["s"], "ids", sparse=True)
+    value, grads = over({"E": table, "s": 2.0}, da.from_array(ids, chunks=((3, 0, 2, 1),)))
+    expected, whole = sg.value_and_grad(lambda E: np.mean(E[ids] ** 2) * 2.0)(table)
+    np.testing.assert_allclose(value, expected, rtol=1e-14)
+    assert grads["E"].indices.tolist() == [0, 3, 7, 9999]
+    np.testing.assert_allclose(grads["E"].to_dense(), whole, rtol=1e-14)
+
+
 def test_scipy_minimizes_it():
     over = sg.dask.value_and_grad(lambda w, X, y: np.mean((X @ w - y) ** 2), ("X", "y"))
     fit = minimize(over, np.zeros(5), args=(DX, DY), jac=True, method="BFGS", options={"gtol": 1e-9})
