@@ -139,6 +139,14 @@ def test_the_page_of_layers_runs(request):
     run("layers", request)
 
 
+def test_the_page_of_training_runs(request):
+    run("training", request)
+
+
+def test_the_page_of_scale_runs(request):
+    run("scale", request)
+
+
 # -- docs/api.md
 
 GROUPS = {
