@@ -67,6 +67,23 @@ def test_each_head_of_an_attention_is_a_tile(batch):
             assert batch not in stored.shape, array
 
 
+NORMALIZED: dict[str, Any] = {
+    "softmax": lambda x: special.softmax(x, axis=0),
+    "centred": lambda x: np.tanh(x - np.mean(x, axis=0)),
+    "scaled": lambda x: (x - np.mean(x, axis=0)) / np.sqrt(np.var(x, axis=0) + 0.1),
+}
+
+
+@pytest.mark.parametrize("name", NORMALIZED)
+def test_what_is_normalized_over_its_first_axis_lives_for_a_tile_of_columns(name):
+    sizes = ((200, 16), (330, 16), (200, 16))
+    function = check(
+        lambda k, q, v: np.sum((NORMALIZED[name](k @ q.T).T @ v) ** 2), [0.2 * normal(*size) for size in sizes], TWO,
+    )
+    for array, stored in loops(function).storage.items():
+        assert not {200, 330} <= {*stored.shape}, array
+
+
 BATCHED: dict[str, Any] = {
     "sum over the batch": (lambda x, w: np.sum(np.sum(x @ w, axis=0) ** 2), [(6, 40, 20), (6, 20, 30)]),
     "one w": (lambda x, w: np.sum(np.tanh(x @ w)) + np.sum(w * w), [(6, 40, 20), (20, 30)]),

@@ -7,7 +7,7 @@ one loop. Inside it the same question is asked again.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from symgrad.ir.graphs import Partition
@@ -20,12 +20,14 @@ from symgrad.loops.machine import (
     BLOCKED,
     CALL,
     CANDIDATES,
+    FAR_BYTES,
     HEAVY,
     MANY_CLASSES,
     NEAR_BYTES,
     PAYS,
     SIDE_BY_SIDE,
     SMALL_WORK,
+    TILE_BLOCKS,
     TINY,
 )
 from symgrad.loops.program import Array, Item, Items, Loop, LoopProgram
@@ -584,7 +586,7 @@ class Fusion:
             for array in self.graph.given[k]:
                 read.setdefault(array, set()).add(here)
         again = sum((len(times) - 1) * array.elements for array, times in read.items())
-        leaps = {(a, time[k]) for k in members if time[k] % 2 for a in self.leaps(k, chosen, remaining[k])}
+        leaps = {leap for _, leap in self.leaps(time, chosen, remaining)}
         return sum(stored.values()) + again + sum(array.elements for array, _ in leaps)
 
     def leaping(self, time: dict[int, int], chosen: Axis, remaining: dict[int, frozenset[Axis]]) -> set[int]:
@@ -594,25 +596,44 @@ class Fusion:
         that is not stored. It is better off in a sweep over the rows; unless this one reads those columns anyway.
         """
         readers: dict[tuple[Array, int], set[int]] = {}
-        for k, t in time.items():
-            if t % 2:
-                for array in self.leaps(k, chosen, remaining[k]):
-                    readers.setdefault((array, t), set()).add(k)
+        for k, leap in self.leaps(time, chosen, remaining):
+            readers.setdefault(leap, set()).add(k)
         alone = {k for (k, *others) in readers.values() if not others}
         running = self.graph.running(time)  # one loop with what reads it
         adding = {k for k in alone if self.statements[k].how == How.ADD}
         return {k for k in adding if self.statements[k].target.array not in running}
 
-    def leaps(self, k: int, chosen: Axis, remaining: frozenset[Axis]) -> list[Array]:
-        """List the large matrices a statement walks in leaps when it runs in tiles of a class: their last axis."""
-        if not self.large[k] or self.products[k] or chosen not in remaining:
-            return []
-        own = self.axis_of[k][chosen]
-        long = [self.axis_of[k][a] for a in remaining if a is not chosen]
-        return [
-            a.array for a in self.large[k]
-            if a.indices[-1] is own and elements([i.extent for i in long if i in a.indices]) >= SIDE_BY_SIDE
-        ]
+    def leaps(
+        self, time: dict[int, int], chosen: Axis, remaining: dict[int, frozenset[Axis]],
+    ) -> Iterator[tuple[int, tuple[Array, int]]]:
+        """Yield the statements that walk large matrices in leaps in tiles of a class, their last axis: which, and when.
+
+        Where no such matrix outlives a sweep, a tile's columns are all there is of each. If these are near, where whole
+        matrices would be far, nothing leaps: beside products, around which tiles have some columns at least.
+        """
+        found: dict[int, list[tuple[int, Array]]] = {}
+        for k, here in time.items():
+            if not here % 2 or not self.large[k] or self.products[k] or chosen not in remaining[k]:
+                continue
+            own = self.axis_of[k][chosen]
+            long = [self.axis_of[k][a] for a in remaining[k] if a is not chosen]
+            for a in self.large[k]:
+                if a.indices[-1] is own and elements([i.extent for i in long if i in a.indices]) >= SIDE_BY_SIDE:
+                    found.setdefault(here, []).append((k, a.array))
+        if not found:
+            return
+        outliving = {
+            access.array for k, here in time.items() for other, access in (*self.graph.needs[k], *self.graph.users[k])
+            if time.get(other) != here
+        }
+        blocked = {here for k, here in time.items() if self.products[k]}
+        for here, leaps in found.items():
+            whole = max([array_bytes(array) for _, array in leaps])
+            if (
+                here not in blocked or 2 * whole < FAR_BYTES or whole * TILE_BLOCKS > NEAR_BYTES * upper(chosen.extent)
+                or any(not array.is_temporary or array in outliving for _, array in leaps)
+            ):
+                yield from [(k, (array, here)) for k, array in leaps]
 
     def times(
         self, members: list[int], chosen: Axis, remaining: dict[int, frozenset[Axis]],
