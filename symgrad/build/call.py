@@ -22,7 +22,7 @@ import sys
 import threading
 from collections.abc import Callable, Container, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -524,6 +524,14 @@ class Call:
         pairs = zip(arrays, self.interface.inputs, strict=True)
         laid = [np.asarray(a, order="F").T if port.fortran else np.asarray(a, order="C") for a, port in pairs]
         return self._called(plan, [*map(ffi.from_buffer, self._inputs, laid)], arrays)
+
+    def in_place(self, leaves: Sequence[Any]) -> Arrays:
+        """Call with arrays that C may write into, to the end: return them all, numbers as arrays of their own."""
+        arrays = self.arrays(leaves)
+        plan = self.planned(arrays)
+        plan = replace(plan, function=self.library.function, last=(ffi.NULL,) * self.interface.polled)
+        self._called(plan, [*map(ffi.from_buffer, self._inputs, arrays)], arrays)
+        return arrays
 
     def arrays(self, leaves: Sequence[Any]) -> Arrays:
         """Return what C reads: the arguments, and the arrays from outside as they are now."""

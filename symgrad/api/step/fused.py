@@ -11,6 +11,7 @@ import numpy as np
 from symgrad.api.call.function import Entry, Function, Short
 from symgrad.build.call import MISS
 from symgrad.build.steps import Given, Half, Steps
+from symgrad.build.threads import threads
 from symgrad.errors import ArgumentError, ArgumentValueError
 from symgrad.ir.program import Program
 from symgrad.render.source import MEET
@@ -53,6 +54,23 @@ class Moved(NamedTuple):
     inputs: list[int]
     results: list[int]
     written: frozenset[int]
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether it is compiled, and has no ways."""
+        return self.entry.call.is_compiled and not self.entry.taken
+
+    def run(self, leaves: list[Any], grads: Sequence[Any]) -> None:
+        """Update leaves of ``(params, state)`` by gradients, in place where it writes."""
+        given = [leaves[k] if k >= 0 else grads[-1 - k] for k in self.inputs]
+        if not self.written:
+            made = zip(self.results, self.entry.call.flat(given), strict=True)
+        else:
+            arrays = self.entry.call.in_place(given)
+            made = zip(self.results, [arrays[self.inputs.index(k)] for k in self.results], strict=True)
+        for k, array in made:
+            if not (self.written and isinstance(leaves[k], np.ndarray)):
+                leaves[k] = array if array.ndim else array[()]
 
 
 def update_of(function: Function[..., Any], params: Tree, state: Tree, moved: Sequence[int], *, donate: bool) -> Moved:
@@ -161,6 +179,7 @@ class Fused:
             (begin + number + k, slopes_tree.num_leaves + order.index(name))
             for k, (name,) in enumerate(slopes_tree.paths())
         ]
+        self.halves = (entry, example), (update.entry, second_inputs)
         self.steps = Steps(first, second, given, results, between, finite=finite, rows=rows)
         self.integers = entry.call.integers if any(type(leaf) is int for leaf in leaves) else None
 
@@ -232,6 +251,16 @@ class Fused:
     def shown(self, k: int) -> str:
         """Name a leaf as the user would."""
         return shown(self.names[k])
+
+
+def with_numbers(report: Callable[[Any], Any], half: tuple[Entry, Sequence[Any]]) -> Any:
+    """Make a report of a half, with numbers in the place of open extents."""
+    from symgrad.api.report import with_extents
+
+    (entry, arrays), call = half, half[0].call
+    count = threads(call.options) if call.interface.threaded else 1
+    read = call.arrays(arrays[: len(entry.signature.specs)])
+    return with_extents(report(entry.built.stages), entry.built.program, read, {}, count)
 
 
 def shown(path: str) -> str:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from symgrad.api.call.function import AT_HAND, CacheInfo, Function
 from symgrad.api.modes.derivatives import jit, loss_at, with_gradient
 from symgrad.api.modes.mode import function
-from symgrad.api.step.fused import COUNTED, Fused, Moved, parts, shown, update_of
+from symgrad.api.step.fused import COUNTED, Fused, Moved, parts, shown, update_of, with_numbers
 from symgrad.api.trees import tree_map, tree_paths
 from symgrad.build.call import MISS
 from symgrad.errors import ArgumentError, ArgumentValueError, NonFiniteError, SymgradError
@@ -22,6 +22,9 @@ from symgrad.trace import optree
 from symgrad.trace.signature import Signature
 from symgrad.trace.state import active
 from symgrad.trace.structures import flattened
+
+if TYPE_CHECKING:
+    from symgrad.api.report import Cost, Memory
 
 Tree = Any
 
@@ -145,23 +148,17 @@ class Step:
         call = entry.call
         if not call.is_compiled or any(port.fortran for port in call.interface.inputs) or entry.signature.statics:
             return None
-        kinds = tuple([_kind(leaf) for leaf in flattened((params, state))[0]])
-        named, tree = tree_paths(params), flattened((params, state))[1]
-        used = entry.tree.child(1).entries()
+        named, used = tree_paths(params), entry.tree.child(1).entries()
         moved = [k for k, path in enumerate(named) if path in used]
-        key = tree, kinds, tuple(moved), self._donate or rows > 0
-        update = self._updates.get(key)
-        if update is None or update.serves(()) is MISS:
-            made = update_of(self._update, params, state, moved, donate=self._donate or rows > 0)
-            update = self._updates[key] = made
-        if not update.entry.call.is_compiled or update.entry.taken:
+        update = self._update_of(params, state, moved, donate=self._donate or rows > 0)
+        if not update.is_alone:
             return None
-        which = tuple([_kind(leaf) for leaf in flattened(batch)[0]])
+        key = id(entry), id(update), tuple([_kind(leaf) for leaf in flattened(batch)[0]])
         for fused in self._fused if not rows else ():
-            if fused.key == (id(entry), id(update), kinds, which) and fused.is_current:
+            if fused.key == key and fused.is_current:
                 return fused
         fused = Fused((entry, leaves, serves), update, params, state, batch, finite=self._raises, rows=rows)
-        fused.key = id(entry), id(update), kinds, which
+        fused.key = key
         stay = _frozen(named, self._frozen)
         fused.unused = [path for path in named if path not in used and path not in stay]
         return fused
@@ -266,7 +263,41 @@ class Step:
 
     def cache_info(self) -> CacheInfo:
         """Return for which signatures the step was compiled, and why each was needed."""
-        return self._gradient.cache_info()
+        found, more = self._gradient.cache_info(), max(0, len(self._updates) - 1)
+        reasons = (*found.reasons, *["the update is of other arrays, or in place"] * more)
+        return found._replace(compilations=len(reasons), reasons=reasons)
+
+    def memory(self, params: Tree, state: Tree, *batch: Any) -> Memory:
+        """List what a step in C needs besides its arguments and results: gradients, and the workspace of both halves.
+
+        Raises:
+            ArgumentError: NumPy interprets the step, or the optimizer has conditions on traced values.
+        """
+        from symgrad.api.report import Memory, memory_of
+
+        fused = self._in_one_call(params, state, batch)
+        first, second = [with_numbers(memory_of, half) for half in fused.halves]
+        stack = max(first.stack, second.stack)
+        return Memory(
+            fused.steps.bytes + stack, fused.steps.bytes, stack, (*first.buffers, *second.buffers), first.recomputation,
+        )
+
+    def cost(self, params: Tree, state: Tree, *batch: Any) -> Cost:
+        """Count what a step does, see `Function.cost`.
+
+        Raises:
+            ArgumentError: NumPy interprets the step, or the optimizer has conditions on traced values.
+        """
+        from symgrad.api.report import Cost, cost_of
+
+        first, second = [with_numbers(cost_of, half) for half in self._in_one_call(params, state, batch).halves]
+        return Cost(*[_summed(getattr(first, name), getattr(second, name)) for name in Cost.__dataclass_fields__])
+
+    def _in_one_call(self, params: Tree, state: Tree, batch: tuple[Any, ...]) -> Fused:
+        found: Fused | None = self._planned(_numbers_as_arrays(params), state, batch)
+        if found is None:
+            raise ArgumentError(f"the step of {self.__name__}() is not one call of C", instead="a C compiler")
+        return found
 
     # -- the halves
 
@@ -295,12 +326,30 @@ class Step:
         donate = self._donate and not active.entered
         if donate:
             _check_donated(params, state, moved)
-        given = [grads.get(path) for path in named]
+        if not active.entered:
+            update = self._update_of(params, state, moved, donate=donate)
+            if update.is_alone:
+                leaves, tree = flattened((params, state))
+                update.run(leaves, [grads[named[k]] for k in moved])
+                new, after = optree.tree_unflatten(tree, leaves)
+                if donate:
+                    state.update(after)
+                return new, state if donate else after
         of_params, of_state = parts(params, state, moved)
-        new, after = self._update(of_params, optree.tree_unflatten(structure, given), of_state)
+        new, after = self._update(of_params, optree.tree_unflatten(structure, [*map(grads.get, named)]), of_state)
         back = {name: _whole(state[name], after[name], structure, moved) for name in after if name not in COUNTED}
         new, after = _whole(params, new, structure, moved), {**after, **back}
         return _put_in_place((params, state), (new, after)) if donate else (new, after)
+
+    def _update_of(self, params: Tree, state: Tree, moved: Sequence[int], *, donate: bool) -> Moved:
+        """Find or compile the update of some parameters."""
+        leaves, tree = flattened((params, state))
+        key = tree, tuple([_kind(leaf) for leaf in leaves]), tuple(moved), donate
+        with self._lock:
+            update = self._updates.get(key)
+            if update is None or update.serves(()) is MISS:
+                update = self._updates[key] = update_of(self._update, params, state, moved, donate=donate)
+            return update
 
 
 class _Values:
@@ -397,6 +446,13 @@ def _numbers_as_arrays(params: Tree) -> Tree:
     if not any(type(leaf) is float for leaf in leaves):
         return params
     return optree.tree_unflatten(structure, [np.float64(one) if type(one) is float else one for one in leaves])
+
+
+def _summed(one: Any, other: Any) -> Any:
+    """Add counts; those by name, name by name."""
+    if isinstance(one, Mapping):
+        return {name: one.get(name, 0) + other.get(name, 0) for name in {**one, **other}}
+    return one + other
 
 
 def _kind(leaf: Any) -> tuple[Any, ...]:

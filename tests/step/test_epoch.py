@@ -1,0 +1,155 @@
+"""Epochs: the bits of a call a step, in any order, and what a batch refuses."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+import symgrad as sg
+from symgrad.api.step.fused import Fused
+from tests.step.test_step import OPTIMIZERS, same
+
+RNG = np.random.default_rng(3)
+X, Y = RNG.normal(size=(107, 5)), RNG.integers(0, 3, 107)
+ORDERS = {"as it comes": None, "a permutation": RNG.permutation(107), "some twice": RNG.integers(0, 107, 53)}
+VERIFY = sg.Options(verify=True)
+
+
+def loss(p, x, y):
+    return np.mean(sg.nn.softmax_cross_entropy(x @ p["W"] + p["b"], y))
+
+
+def begun():
+    params = {"W": np.random.default_rng(1).normal(size=(5, 3)), "b": np.zeros(3)}
+    return params, OPTIMIZERS["chain"].init(params)
+
+
+def one_by_one(loss, order, x=X, y=Y, batch=10):
+    step, (params, state), values = sg.compile_step(loss, OPTIMIZERS["chain"]), begun(), []
+    order = np.arange(len(x)) if order is None else order
+    for begin in range(0, len(order), batch):
+        rows = order[begin : begin + batch]
+        params, state, value = step(params, state, x[rows], y[rows])
+        values.append(value)
+    return params, state, values
+
+
+@pytest.fixture
+def calls(monkeypatch):
+    """Count the calls of C, and what they took."""
+    found, many = [], Fused.many
+
+    def counted(self, *args):
+        try:
+            return many(self, *args)
+        finally:
+            found.append(self.steps.done)
+
+    monkeypatch.setattr(Fused, "many", counted)
+    return found
+
+
+@pytest.mark.parametrize("name", ORDERS)
+@pytest.mark.parametrize("donate", [False, True])
+def test_an_epoch_is_its_steps(name, donate, calls):
+    order = ORDERS[name]
+    params, state = begun()
+    before = sg.tree_map(np.copy, (params, state))
+    step = sg.compile_step(loss, OPTIMIZERS["chain"], donate=donate, options=VERIFY)
+    new, after, values = step.epoch(params, state, X, Y, batch=10, order=order)
+    theirs, kept, expected = one_by_one(loss, order)
+    assert same((new, after), (theirs, kept))
+    assert values.tolist() == expected
+    assert (new["W"] is params["W"]) is donate
+    assert donate or same((params, state), before)
+    count = 107 if order is None else len(order)
+    assert calls == [count // 10, 1], "those of ten rows in one call, the last one in another"
+
+
+def test_another_path_is_found_and_the_epoch_goes_on(calls):
+    def either(p, x, y):
+        return loss(p, x, y) if np.sum(x) > 0 else 2 * loss(p, x, y) + np.sum(p["b"])
+
+    step = sg.compile_step(either, OPTIMIZERS["chain"], donate=True)
+    for _ in range(2):
+        params, state, values = step.epoch(*begun(), X, Y, batch=10, order=ORDERS["a permutation"])
+    theirs, kept, expected = one_by_one(either, ORDERS["a permutation"])
+    assert same((params, {**state}), (theirs, kept))
+    assert values.tolist() == expected
+    assert sum(calls) > len(calls)
+
+
+def test_a_label_out_of_range_leaves_the_state_of_the_batch_before():
+    wrong = Y.copy()
+    wrong[55] = 3
+    for donate in (False, True):
+        step = sg.compile_step(loss, OPTIMIZERS["chain"], donate=donate)
+        params, state = begun()
+        with pytest.raises(IndexError, match=r"batch 5: an index is out of bounds for an axis with size 3") as caught:
+            step.epoch(params, state, X, wrong, batch=10)
+        found = caught.value
+        assert found.batch == 5
+        assert (found.params["W"] is params["W"]) is donate
+        theirs, kept, expected = one_by_one(loss, np.arange(50))
+        assert same((found.params, {**found.state}), (theirs, kept))
+        assert found.values.tolist() == expected
+        params, state, _ = step.epoch(found.params, found.state, X, Y, batch=10, order=np.arange(50, 107))
+        assert same((params, {**state}), one_by_one(loss, None)[:2])
+
+
+def test_what_is_not_finite_stops_it_at_its_batch():
+    def log(p, x, _):
+        return np.mean(np.log(x @ p["W"] + 50.0)) + np.sum(p["b"])
+
+    x = X.copy()
+    x[33] = -1e9
+    step = sg.compile_step(log, OPTIMIZERS["adam"], on_nan="raise", donate=True)
+    params = begun()[0]
+    state = OPTIMIZERS["adam"].init(params)
+    with pytest.raises(FloatingPointError, match=r"(?s)batch 3: log.*np\.mean\(np\.log"):
+        step.epoch(params, state, x, Y, batch=10)
+    assert state["t"] == 3
+    assert np.isfinite(params["W"]).all()
+
+
+def test_extras_are_stacked():
+    opt = OPTIMIZERS["sgd"]
+    step = sg.compile_step(lambda p, x, y: (loss(p, x, y), {"z": np.sum(x @ p["W"], 0)}), opt, has_aux=True)
+    params = begun()[0]
+    state = opt.init(params)
+    value, extras = step(params, state, X[:10], Y[:10])[2]
+    _, _, (values, stacked) = step.epoch(params, state, X, Y, batch=10)
+    assert values.shape == (11,)
+    assert values[0] == value
+    np.testing.assert_array_equal(stacked["z"][0], extras["z"])
+
+
+def test_rows_as_they_lie_elsewhere():
+    """Other strides, byte orders and no rows at all."""
+    step = sg.compile_step(loss, OPTIMIZERS["chain"])
+    params, state, _ = step.epoch(*begun(), np.asfortranarray(X), Y.astype(">i8"), batch=10)
+    assert same((params, state), one_by_one(loss, None)[:2])
+    assert step.epoch(params, state, X[:0], Y[:0], batch=10)[2].shape == (0,)
+
+
+ERRORS = {
+    "rows": (lambda step: step.epoch(*begun(), X, Y[:5], batch=10), "an epoch of arrays with 107 and 5 rows"),
+    "a batch": (lambda step: step.epoch(*begun(), X, Y, batch=0), "epoch(batch=0)"),
+    "a row": (lambda step: step.epoch(*begun(), X, Y, batch=3, order=[107]), "integers from 0 to 106"),
+    "an order": (lambda step: step.epoch(*begun(), X, Y, batch=3, order=[0.5]), "integers from 0 to 106"),
+    "a number": (lambda step: step.epoch(*begun(), X, 3, batch=3), "takes arrays with rows, and was given 3"),
+    "extras": (
+        lambda _: sg.compile_step(lambda p, x, y: (loss(p, x, y), x), OPTIMIZERS["chain"], has_aux=True).epoch(
+            *begun(), X, Y, batch=10),
+        "batch 10: what the loss returns beside its value has shape (7, 5) here, and (10, 5) before",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ERRORS)
+def test_errors(name):
+    call, message = ERRORS[name]
+    with pytest.raises(sg.SymgradError, match=re.escape(message)):
+        call(sg.compile_step(loss, OPTIMIZERS["chain"]))
