@@ -317,7 +317,7 @@ def lion(
         b1, b2 = h["b1"], h["b2"]
         return p - h["learning_rate"] * np.sign(b1 * m + (1.0 - b1) * g), b2 * m + (1.0 - b2) * g
 
-    hyper = {"learning_rate": learning_rate, "b1": b1, "b2": b2, "weight_decay": weight_decay}
+    hyper: Any = {"learning_rate": learning_rate, "b1": b1, "b2": b2, "weight_decay": weight_decay}
     return elementwise(step, {"m": 0.0}, sparse, mask=mask, **hyper)
 
 
@@ -355,5 +355,5 @@ def _moments(
         p, *rest = step(p, g, t + 1, h, m, v, *own)
         return p, m, v, *rest
 
-    hyper = dict(zip(("learning_rate", "b1", "b2", "eps", "weight_decay"), numbers, strict=False))
+    hyper: Any = dict(zip(("learning_rate", "b1", "b2", "eps", "weight_decay"), numbers, strict=False))
     return elementwise(stepped, {"m": 0.0, "v": 0.0, **kept}, sparse, mask=mask, **hyper)

@@ -66,11 +66,6 @@ def vmap(
 
 def _vmap(fun: Any, signature: Signature, leaves: list[Any], *, in_axes: Any, out_axes: Any, axis_size: Any) -> Any:
     axes = _input_axes(in_axes, signature)
-    for k in places_in(signature.tree):
-        if axes[k] is not None:
-            path = signature.paths[k].rpartition(".")[0]
-            raise ArgumentError(f"vmap over {path}, which is a RowSparse or a sparse matrix",
-                                instead=f"in_axes= with None for {path}, and the elements' values as an argument")
     one = replace(signature, specs=tuple([
         s if a is None else replace(s, shape=(*s.shape[:a], *s.shape[a + 1 :]))
         for s, a in zip(signature.specs, axes, strict=True)
@@ -141,6 +136,11 @@ def _input_axes(in_axes: Any, signature: Signature) -> list[int | None]:
         for number, child in zip(free, positional.children(), strict=True):
             found += _leaf_axes(in_axes[number], child, "in_axes")
     found += [0] * keywords.num_leaves
+    for k in places_in(signature.tree):
+        if found[k] is not None:
+            path = signature.paths[k].rpartition(".")[0]
+            raise ArgumentError(f"vmap over {path}, which is a RowSparse or a sparse matrix",
+                                instead=f"in_axes= with None for {path}, and the elements' values as an argument")
     specs = zip(found, signature.specs, signature.paths, strict=True)
     return [None if a is None else _from_front(a, len(s.shape), f"argument {path}", s.shape) for a, s, path in specs]
 

@@ -48,7 +48,7 @@ class Matrix:
         self.kind, self.shape, self.data, self.where = kind, shape, data, where
 
     @property
-    def __class__(self) -> Any:  # what isinstance() sees
+    def __class__(self) -> Any:  # type: ignore[misc]  # what isinstance() sees
         return self.kind
 
     @property
@@ -72,10 +72,10 @@ class Matrix:
         return self.data.shape[0]
 
     @property
-    def coords(self) -> tuple[Any, Any]:
+    def coords(self) -> tuple[Any, ...]:
         """The row and the column of each element."""
         if self.format == "coo":
-            return self.where  # type: ignore[return-value]  # two
+            return self.where
         indices, starts = self.where
         ends = starts[1:-1]  # of all rows but the last: behind each, the next one begins
         ones = np.ones_like(ends, dtype=INT)

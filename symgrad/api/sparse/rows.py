@@ -205,9 +205,8 @@ def _apart(value: RowSparse) -> tuple[Any, Any, Any]:
 
 def _together(_: type, known: Any, branches: Any) -> Any:
     values, at, count, *rest = branches
-    shape = [rest.pop(0) if extent is None else extent for extent in known]
-    shape = tuple([extent if is_traced(extent) else int(extent) for extent in shape])
-    return RowSparse.made(values, at, count, shape)
+    extents = [rest.pop(0) if extent is None else extent for extent in known]
+    return RowSparse.made(values, at, count, tuple([one if is_traced(one) else int(one) for one in extents]))
 
 
 patterned(lambda kind: kind is RowSparse, _apart, _together)

@@ -209,9 +209,9 @@ def _slice_text(node: Node, names: list[str]) -> str:
 
 def _row(node: Node) -> int | None:
     """Return which row is taken, of ``x[3]``."""
-    first, *rest = node.param("index") or ((),)
-    whole = tuple(rest) == regions.whole(node.inputs[X].shape[1:])
-    return first[0] if len(first) == 1 and type(first[0]) is int and whole else None
+    index: Any = node.param("index")
+    is_row = len(index) > 0 and len(index[0]) == 1 and type(index[0][0]) is int
+    return index[0][0] if is_row and index[1:] == regions.whole(node.inputs[X].shape[1:]) else None
 
 
 slice_ = structured(

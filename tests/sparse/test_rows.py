@@ -1,0 +1,352 @@
+"""Row-sparse gradients, and what optimizers make of them."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from typing import Any
+
+import numpy as np
+import pytest
+
+import symgrad as sg
+
+RNG = np.random.default_rng(7)
+E, W = RNG.normal(size=(50, 4)), RNG.normal(size=(4, 3))
+PLACES = {
+    "several": np.array([0, 20, 20, 31]), "none": np.array([], int), "one": np.array([5]), "a number": np.int64(7),
+    "2-D, negative, int32": np.array([[1, -1], [5, 49]], np.int32), "uint8": np.array([3, 3], np.uint8),
+    "many": np.arange(300) % 7, "all": np.arange(50)[::-1],
+}
+
+
+def loss(E: Any, ids: Any) -> Any:
+    return np.sum(np.sin(E[ids] @ W))
+
+
+SPARSE, DENSE = sg.grad(loss, sparse=True, dynamic=False), sg.grad(loss, dynamic=False)
+
+
+def check(found: sg.RowSparse, dense: Any, ids: Any) -> None:
+    np.testing.assert_array_equal(found.indices, np.unique(np.ravel(ids) % len(dense)))
+    np.testing.assert_allclose(found.to_dense(), dense, rtol=1e-12, atol=1e-12)
+    np.testing.assert_array_equal(found.rows, found.to_dense()[found.indices])
+    assert (found.indices.dtype, found.count, found.shape) == (np.int64, len(found.indices), dense.shape)
+
+
+@pytest.mark.filterwarnings("ignore::symgrad.SymgradWarning")  # of a compilation for each
+@pytest.mark.parametrize("name", PLACES)
+def test_rows_are_those_of_the_whole_gradient(name: str) -> None:
+    ids = PLACES[name]
+    check(SPARSE(E, ids), DENSE(E, ids), ids)
+    single = SPARSE(E.astype(np.float32), ids)
+    assert single.dtype == np.float32
+    np.testing.assert_allclose(single.to_dense(), DENSE(E, ids), rtol=1e-4, atol=1e-5)
+
+
+def test_extents_may_be_open() -> None:
+    f = sg.grad(loss, sparse=True, specs={"E": "f64[v,4]", "ids": "i64[n]"})
+    for name in ("several", "none", "one", "many", "all"):
+        check(f(E, PLACES[name]), plain(PLACES[name]), PLACES[name])
+    assert f.cache_info().compilations == 1
+
+
+def plain(ids: Any) -> Any:
+    """The gradient by hand."""
+    out = np.zeros_like(E)
+    np.add.at(out, ids, np.cos(E[ids] @ W) @ W.T)
+    return out
+
+
+@pytest.mark.parametrize("ids", [[5, 50], [-51], [10**12]])
+def test_what_is_out_of_bounds_is_an_error_at_the_line(ids: list[int]) -> None:
+    linear = sg.grad(lambda E, ids: np.sum(E[ids]), sparse=True)  # of which the derivative does not read E
+    with pytest.raises(IndexError, match=r"(?s)out of bounds for an axis with size 50.*E\[ids\]"):
+        linear(E, np.array(ids))
+
+
+USES: dict[str, Any] = {
+    "take": lambda E, i, _: np.sum(np.take(E, i, axis=0) ** 2),
+    "several": lambda E, i, j: np.sum(E[i] ** 2) * np.sum(E[j] ** 3) + np.sum(E[3]) + np.sum(E[i[0]] ** 2),
+    "vmap": lambda E, i, _: np.sum(sg.vmap(lambda k: np.sin(E[k]))(i)),
+    "within jit": lambda E, i, j: sg.jit(lambda E: np.sum(np.sin(E[i])))(E) + np.sum(E[j] ** 2),
+    "a loop": lambda E, i, _: np.sum(sum(np.sin(E[i[k]] * k) for k in range(3))),
+    "clip": lambda E, i, _: np.sum(np.take(E, 20 * i, axis=0, mode="clip") ** 2),
+    "beside what has no derivative": lambda E, i, _: (
+        np.sum(E[i] ** 2) * (1 + np.sum(E > 100)) + sg.stop_gradient(E)[0, 0]),
+}
+
+
+def test_all_that_takes_rows() -> None:
+    i, j = np.array([4, 2, 4]), np.array([[2, 9], [0, -1]])
+
+    def both(E: Any) -> list[Any]:
+        return [(sg.grad(f, sparse=True)(E, i, j), sg.grad(f)(E, i, j)) for f in USES.values()]
+
+    for name, (rows, dense) in zip(USES, sg.jit(both)(E), strict=True):
+        assert isinstance(rows, sg.RowSparse), name
+        np.testing.assert_allclose(rows.to_dense(), dense, rtol=1e-12, atol=1e-12, err_msg=name)
+        assert len(rows.indices) < 12, name
+
+
+@pytest.mark.parametrize(("use", "message"), [
+    (lambda E, i: np.sum(E[i]) + np.sum(E**2), r"rows are taken of E at .*test_rows.py:\d+, and all of it"),
+    (lambda E, i: np.sum(E[i]) * E[0, 0], "all of it is used as well"),
+    (lambda E, i: np.sum(sg.scan(lambda h, k: (np.tanh(h + E[k]), 0.0), np.zeros(4), i)[0]), "inside of a loop"),
+])
+def test_a_table_that_is_used_otherwise_is_refused_with_its_line(use: Any, message: str) -> None:
+    with pytest.raises(sg.SymgradError, match=rf"(?s)sparse=True: .*{message}.*at {__file__}.*sparse=\"auto\""):
+        sg.grad(use, sparse=True)(E, np.array([1, 2]))
+    assert sg.grad(use, sparse="auto")(E, np.array([1, 2])).shape == E.shape
+
+
+def test_parameters_that_are_no_tables_have_plain_gradients() -> None:
+    f = sg.value_and_grad(lambda p, i: (np.sum((p["E"][i] @ p["W"]) ** 2), i + 1), sparse=True, has_aux=True)
+    (value, aux), grads = f({"E": E, "W": W}, np.array([3, 1, 3]))
+    assert grads["W"].shape == W.shape
+    assert (grads["E"].indices.tolist(), aux.tolist()) == ([1, 3], [4, 2, 4])
+    np.testing.assert_allclose(value, np.sum((E[[3, 1, 3]] @ W) ** 2))
+    with pytest.raises(ValueError, match="sparse='yes'"):
+        sg.grad(loss, sparse="yes")
+
+
+def test_derivatives_of_row_sparse_gradients() -> None:
+    """Forward, reverse, row-sparse again: against closed forms, and Richardson's differences."""
+    i, d = np.array([4, 2, 4]), RNG.normal(size=E.shape)
+    slope = sg.grad(lambda E, i: np.sum(np.sin(E[i])), sparse=True)
+    rows, along = sg.jvp(lambda E: slope(E, i), (E,), (d,))
+    np.testing.assert_array_equal(along.indices, [2, 4])
+    np.testing.assert_allclose(along.rows, np.array([[-1.0], [-2.0]]) * np.sin(E[[2, 4]]) * d[[2, 4]], rtol=1e-13)
+
+    def squares(E: Any, i: Any) -> Any:
+        return np.sum(slope(E, i).rows ** 2)
+
+    again = sg.grad(squares, sparse=True)(E, i)
+    assert again.indices.tolist() == [2, 4]
+    twos = np.array([[-2.0], [-8.0]])
+    np.testing.assert_allclose(again.rows, twos * np.cos(E[[2, 4]]) * np.sin(E[[2, 4]]), rtol=1e-12)
+
+    def difference(h: float) -> Any:
+        return (squares(E + h * d, i) - squares(E - h * d, i)) / (2 * h)
+
+    extrapolated = (4 * difference(1e-3) - difference(2e-3)) / 3
+    np.testing.assert_allclose(np.sum(again.to_dense() * d), extrapolated, rtol=1e-9)
+    _, pull = sg.vjp(lambda g: np.sum(g.to_dense() ** 2), rows)
+    np.testing.assert_allclose(pull(1.0)[0].rows, 2 * rows.rows)
+    np.testing.assert_allclose(sg.grad(lambda g: np.sum(g.rows**3))(rows).rows, 3 * rows.rows**2)
+    with pytest.raises(sg.SymgradError, match="linearize of a function that returns a RowSparse"):
+        sg.linearize(lambda E: slope(E, i), E)
+    with pytest.raises(sg.SymgradError, match="vmap of a function that returns a RowSparse"):
+        sg.vmap(slope, (None, 0))(E, i[:, None])
+    with pytest.raises(sg.SymgradError, match="vmap over g, which is a RowSparse"):
+        sg.vmap(lambda g: np.sum(g.rows))(rows)
+    many = sg.vmap(lambda i: slope(E, i).to_dense())(np.array([[1, 2], [3, 3]]))
+    np.testing.assert_allclose(many[1, 3], 2 * np.cos(E[3]))
+
+
+def test_sums_and_multiples() -> None:
+    one, other = sg.RowSparse([0, 1], np.ones((2, 2)), (5, 2)), sg.RowSparse([2, 1, -4], np.ones((3, 2)), (5, 2))
+    dense, more = one.to_dense(), other.to_dense()
+    np.testing.assert_array_equal((one + other).indices, [0, 1, 2])
+
+    def all_of(one: Any, other: Any, x: Any) -> list[Any]:
+        return [one + other, one - other, -one, 2 * one, one / 4.0, sum([one, other]), one + x, x + one, x - one,
+                one - x, one.map(lambda rows: np.clip(rows + 1, 0, 1.5)), np.float64(3.0) * other]
+
+    x = RNG.normal(size=(5, 2))
+    there = np.array([1.0, 1.0, 0, 0, 0])[:, None]
+    expected = [dense + more, dense - more, -dense, 2 * dense, dense / 4, dense + more, dense + x, x + dense, x - dense,
+                dense - x, np.clip(dense + 1, 0, 1.5) * there, 3 * more]
+    for found in (all_of(one, other, x), sg.jit(all_of)(one, other, x)):
+        for k, (part, want) in enumerate(zip(found, expected, strict=True)):
+            assert isinstance(part, sg.RowSparse) == (k not in range(6, 10))
+            np.testing.assert_allclose(part.to_dense() if isinstance(part, sg.RowSparse) else part, want, rtol=1e-15)
+    assert sg.tree_map(lambda g: 2 * g, {"a": one})["a"].indices.tolist() == [0, 1]
+    assert sg.tree_paths({"a": one, "b": 1.0}) == ["a", "b"]
+    for made in (pickle.loads(pickle.dumps(one)), copy.deepcopy(one)):
+        np.testing.assert_array_equal(made.rows, one.rows)
+
+
+@pytest.mark.parametrize(("wrong", "error", "message"), [
+    (lambda _: sg.RowSparse([5], np.ones((1, 2)), (5, 2)), IndexError, "index 5 is out of bounds for axis 0 with size"),
+    (lambda _: sg.RowSparse([1], np.ones((2, 2)), (5, 2)), ValueError, r"indices \(1,\) and rows \(2, 2\)"),
+    (np.asarray, TypeError, "no array(?s:.*)to_dense"), (lambda g: g * np.ones(2), TypeError, "times an array"),
+    (lambda g: g + sg.RowSparse([1], np.ones((1, 2)), (6, 2)), ValueError, r"\(5, 2\) and one of \(6, 2\)"),
+    (lambda g: sg.ravel_pytree([g]), TypeError, "no array"),
+])
+def test_errors(wrong: Any, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        wrong(sg.RowSparse([0, 1], np.ones((2, 2)), (5, 2)))
+
+
+def test_as_many_threads_as_you_like() -> None:
+    """Rows are added in the order they are given, whoever adds them; the same as np.add.at."""
+    big, ids = RNG.normal(size=(3000, 64)), RNG.integers(0, 900, size=40_000)
+    f = sg.grad(lambda E, ids: np.sum(E[ids] ** 2 * np.arange(64)), sparse=True)
+    found, threads = [], sg.get_num_threads()
+    try:
+        for count in (1, 2, 3):
+            sg.set_num_threads(count)
+            found.append(f(big, ids))
+    finally:
+        sg.set_num_threads(threads)
+    expected = np.zeros_like(big)
+    np.add.at(expected, ids, 2 * big[ids] * np.arange(64))
+    for one in found:
+        np.testing.assert_array_equal(one.rows, found[0].rows)
+        np.testing.assert_allclose(one.to_dense(), expected, rtol=1e-12)
+
+
+def test_memory_and_work_are_the_batches() -> None:
+    """Of a million rows as of a thousand: below 1 MB of workspace."""
+    f = sg.value_and_grad(lambda E, ids: np.sum(E[ids] ** 2), sparse=True)
+    found = []
+    for size in (1_000_000, 1000):
+        table, ids = np.zeros((size, 16)), np.arange(256) % 99
+        slope = f(table, ids)[1]
+        found.append((f.memory(table, ids).peak, f.cost(table, ids).flops, slope.rows.shape))
+    assert found[0] == found[1]
+    assert found[0][0] < 1_000_000
+
+
+# -- optimizers
+
+
+def optimizers(sparse: str) -> dict[str, Any]:
+    o: Any = sg.optim
+    more: dict[str, Any] = {"sparse": sparse}
+    penalties = {**more, "l1": 0.001, "l2": 0.02}
+    return {
+        "sgd": o.sgd(0.1, **more), "momentum": o.momentum(0.1, **more),
+        "nesterov": o.momentum(0.1, nesterov=True, **more),
+        "adagrad": o.adagrad(0.1, **more), "proximal_adagrad": o.proximal_adagrad(0.1, **penalties),
+        "proximal_sgd": o.proximal_sgd(0.1, **penalties), "adagrad_da": o.adagrad_da(0.1, **penalties),
+        "ftrl": o.ftrl(0.1, **penalties), "adadelta": o.adadelta(0.1, **more),
+        "rmsprop": o.rmsprop(0.1, momentum=0.9, centered=True, **more), "adam": o.adam(0.1, **more),
+        "paper": o.adam(0.1, eps_mode="paper", **more), "nadam": o.nadam(0.1, **more), "adamax": o.adamax(0.1, **more),
+        "adamw": o.adamw(0.1, 0.01, mask=lambda path: path == "E", **more), "amsgrad": o.amsgrad(0.1, **more),
+        "lion": o.lion(0.1, weight_decay=0.1, **more),
+        "clipped": o.chain(o.clip_by_global_norm(0.5), o.adam(0.1, **more)),
+        "of values and norms": o.chain(o.clip_by_value(0.2), o.clip_by_norm(0.3), o.sgd(0.1, **more)),
+    }
+
+
+STEPS = [np.array(ids) for ids in ([0, 5, 5, 7], [5, 5, 5, 5], [0, 1, 7, 7], [2, 2, 3, 4])]
+TABLE, HEAD = RNG.normal(size=(12, 3)), RNG.normal(size=3)
+
+
+def trained(update: Any, start: Any, *, dense: bool = False) -> Any:
+    """Take the steps; return all that there is after each."""
+    slope = sg.grad(lambda p, ids: np.sum((p["E"][ids] @ p["W"] - 1.0) ** 2), sparse=True)
+    params, state, found = {"E": TABLE, "W": HEAD}, start, []
+    for ids in STEPS:
+        grads = slope(params, ids)
+        grads = {**grads, "E": grads["E"].to_dense()} if dense else grads
+        params, state = update(params, grads, state)
+        found.append({**params, **{k: v for k, v in state.items() if k not in {"t", "hyper"}}})
+    return found
+
+
+@pytest.mark.parametrize("name", optimizers("exact"))
+def test_exact_updates_are_those_of_the_whole_gradient(name: str) -> None:
+    """To the last bit in NumPy; in C as well, but that a norm may be summed in another order."""
+    optimizer = optimizers("exact")[name]
+    start = optimizer.init({"E": TABLE, "W": HEAD})
+    expected = trained(optimizer.update, start, dense=True)
+    tolerance = 1e-12 if name in {"clipped", "of values and norms"} else 0
+    for one, other in zip(trained(optimizer.update, start), expected, strict=True):
+        np.testing.assert_allclose(sg.ravel_pytree(one)[0], sg.ravel_pytree(other)[0], rtol=tolerance)
+
+
+def test_compiled_updates_are_those_of_numpy() -> None:
+    """All optimizers in one function: one compilation for all steps."""
+    for sparse in ("exact", "lazy"):
+        every = optimizers(sparse)
+
+        def update(params: Any, grads: Any, state: Any, every: Any = every) -> Any:
+            made = {name: one.update(params[name], grads[name], state[name]) for name, one in every.items()}
+            return [{name: pair[k] for name, pair in made.items()} for k in range(2)]
+
+        slope = sg.grad(lambda p, ids: np.sum((p["E"][ids] @ p["W"] - 1.0) ** 2), sparse=True)
+        compiled, params = sg.jit(update), {name: {"E": TABLE, "W": HEAD} for name in every}
+        state = {name: one.init(params[name]) for name, one in every.items()}
+        for ids in STEPS:
+            grads = {name: slope(p, ids) for name, p in params.items()}
+            found, (params, state) = compiled(params, grads, state), update(params, grads, state)
+            for one, other in zip(found, (params, state), strict=True):
+                np.testing.assert_allclose(sg.ravel_pytree(one)[0], sg.ravel_pytree(other)[0], rtol=1e-12, atol=1e-15)
+        assert compiled.cache_info().compilations <= 2  # "t" is a number at first
+
+
+@pytest.mark.parametrize("name", optimizers("lazy"))
+def test_lazy_updates_leave_other_rows_alone(name: str) -> None:
+    optimizer = optimizers("lazy")[name]
+    start = optimizer.init({"E": TABLE, "W": HEAD})
+    slots = [name for name in start if name not in {"t", "hyper"}]
+    before = {"E": TABLE, **{name: start[name]["E"] for name in slots}}
+    exact = trained(optimizers("exact")[name].update, start)[0]
+    for ids, found in zip(STEPS, trained(optimizer.update, start), strict=True):
+        others = np.setdiff1d(np.arange(12), ids)
+        after = {"E": found["E"], **{name: found[name]["E"] for name in slots}}
+        for key, new in after.items():
+            np.testing.assert_array_equal(new[others], before[key][others], err_msg=key)
+        assert not np.array_equal(after["E"][ids], before["E"][ids])
+        if exact is not None:  # the first step: rows that are in the gradient change as they do in the exact form
+            np.testing.assert_array_equal(after["E"][ids], exact["E"][ids])
+        before, exact = after, None
+
+
+def test_references() -> None:
+    """Rows of section 5: ids [0, 201, 201, 301] with ones, then [0]; duplicates are summed before they are squared."""
+    table, o = np.ones((400, 1)), sg.optim
+    slope = sg.grad(lambda E, ids: np.sum(E[ids]), sparse=True, dynamic=False)
+    first, second = slope(table, np.array([0, 201, 201, 301])), slope(table, np.array([0]))
+    assert (first.indices.tolist(), first.rows.ravel().tolist(), first.count) == ([0, 201, 301], [1, 2, 1], 3)
+    root = np.sqrt
+    a = [0.9, 0.8, 0.9], 0.8
+    references: dict[str, tuple[Any, tuple[list[float], float], float]] = {
+        "sgd": (o.sgd, a, 1e-15), "momentum": (o.momentum, (a[0], 0.71), 1e-15),
+        "adagrad": (o.adagrad, ([1 - 0.1 / root(1.1), 1 - 0.2 / root(4.1), 1 - 0.1 / root(1.1)],
+                                1 - 0.1 / root(1.1) - 0.1 / root(2.1)), 1e-15),
+        "rmsprop": (o.rmsprop, ([0.900000000005, 0.8245883961453407, 0.900000000005], 0.80000000001), 1e-12),
+        "ftrl": (o.ftrl, ([0.60314240, 0.74505328, 0.60314240], 0.53413584), 1e-8),
+        "adadelta": (lambda _, sparse: o.adadelta(sparse=sparse),
+                     ([0.9999995527864827, 0.9999995527864491, 0.9999995527864827], 0.9999990998757473), 1e-12),
+        "adam": (lambda _, sparse: o.adam(sparse=sparse),
+                 ([0.9990000003162277, 0.9990000001581139, 0.9990000003162277], 0.9980000005398904), 1e-15),
+    }
+    for sparse in ("exact", "lazy"):
+        for name, (made, (rows, last), tolerance) in references.items():
+            opt = made(0.1, sparse=sparse)
+            params, state = opt.update(table, first, opt.init(table))
+            np.testing.assert_allclose(params[[0, 201, 301], 0], rows, rtol=tolerance, err_msg=name)
+            after, _ = opt.update(params, second, state)
+            np.testing.assert_allclose(after[0, 0], last, rtol=tolerance, err_msg=name)
+            if name == "adam":
+                np.testing.assert_allclose(state["m"][[0, 201, 301], 0], [0.1, 0.2, 0.1], rtol=1e-15)
+                np.testing.assert_allclose(state["v"][[0, 201, 301], 0], [0.001, 0.004, 0.001], rtol=1e-13)
+                exact = [0.9983299420099758, 0.9983299422740881, 1.0]
+                np.testing.assert_allclose(
+                    after[[201, 301, 5], 0], exact if sparse == "exact" else [*params[[201, 301], 0], 1.0], rtol=1e-15)
+                assert np.count_nonzero(after != params) == (3 if sparse == "exact" else 1)
+
+
+def test_norms_are_of_the_sum_of_duplicates() -> None:
+    """TensorFlow takes 2 for the norm of these ones; it is the root of 6."""
+    table = np.ones((400, 1))
+    slope = sg.grad(lambda E: np.sum(E[np.array([0, 201, 201, 301])]), sparse=True)(table)
+    opt = sg.optim.chain(sg.optim.clip_by_global_norm(1.0), sg.optim.sgd(1.0))
+    found = opt.update(table, slope, opt.init(table))[0]
+    np.testing.assert_allclose(1 - found[201, 0], 2 / 2.449489742783178, rtol=1e-15)
+
+
+def test_optimizers_of_ones_own_get_the_whole_gradient() -> None:
+    own = sg.optim.optimizer(None, lambda p, g, s, _t, _h: (sg.tree_map(lambda p, g: p - g, p, g), g, s))
+    rows = sg.RowSparse([1], np.ones((1, 3)), TABLE.shape)
+    for opt in (own, sg.optim.chain(own, sg.optim.ema(0.5))):
+        found, _ = opt.update({"E": TABLE}, {"E": rows}, opt.init({"E": TABLE}))
+        np.testing.assert_array_equal(found["E"], TABLE - rows.to_dense())
+    with pytest.raises(ValueError, match="sparse='no'"):
+        sg.optim.adam(sparse="no")
+    with pytest.raises(sg.SymgradError, match="a gradient of the shape"):
+        opt.update({"E": TABLE[:5]}, {"E": rows}, opt.init({"E": TABLE[:5]}))
