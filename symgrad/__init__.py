@@ -17,6 +17,7 @@ from symgrad.api.modes.derivatives import grad, hessian, hvp, jacfwd, jacrev, ji
 from symgrad.api.modes.gradients import gradients, stop_gradient
 from symgrad.api.modes.initial_values import odeint as _odeint  # noqa: F401 - what answers for SciPy
 from symgrad.api.modes.linearize import jvp, linearize, vjp
+from symgrad.api.modes.matrix_functions import signm as _signm  # noqa: F401 - likewise
 from symgrad.api.modes.vmap import vmap
 from symgrad.api.rules.custom import custom_jvp, custom_vjp
 from symgrad.api.rules.override import override_gradient

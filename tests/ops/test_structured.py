@@ -129,7 +129,7 @@ def bound(name: str, operands: list[Any]) -> list[Any]:
     return operands if factors is None else [first, OPS[factors](first), *rest[1:]]
 
 
-KNOWN = dict.fromkeys(("lu_solve", "det", "logabsdet", "cofactors"), "lu") | dict.fromkeys(
+KNOWN = dict.fromkeys(("lu_solve", "det", "logabsdet", "cofactors", "triangles"), "lu") | dict.fromkeys(
     ("eigenvalues", "eigenvectors"), "eigh") | dict.fromkeys(("singular_values", "singular_vectors"), "svd")
 """What the second operand of an op is made of the first by."""
 

@@ -19,7 +19,7 @@ from symgrad.ir.node import Node
 from symgrad.ir.notation import Access, Axis, Body, How, Number, Routine, Statement, Temporary, Value, axes_of
 from symgrad.ir.shapes import Dim, Shape, simplified
 from symgrad.ops.declare.domains import case
-from symgrad.ops.declare.forms import BOOL, OPS, apply, structured
+from symgrad.ops.declare.forms import BOOL, OPS, apply, composite, structured
 from symgrad.ops.linalg.products import NotSquare
 
 X, OUT, STATUS = 0, -1, -2
@@ -272,3 +272,48 @@ lu_solve = structured(
            case(_solved, (1, 1), (1,))),
     doc="The solution of a system, or of the transposed one, with a matrix of which the factors are known.",
 )
+
+
+# -- the factors themselves
+
+
+def exchanges(factors: Any) -> Any:
+    """Return how far down each row was exchanged."""
+    return OPS["stop_gradient"](factors[..., -1, :])
+
+
+def permuted(down: Any, b: Any, *, back: bool = False) -> Any:
+    """Exchange the rows of a matrix as a factorization did, or back again: by factors that are unit matrices."""
+    n = down.shape[-1]
+    unit = np.broadcast_to(np.eye(n, dtype=down.dtype), (*down.shape[:-1], n, n))
+    factors = np.concatenate([unit, down[..., None, :]], -2)
+    b = np.broadcast_to(b, (*down.shape[:-1], *b.shape[-2:])) if b.ndim < unit.ndim else b
+    return lu_solve(unit, factors, b, trans=back, checked=False)
+
+
+@composite(
+    name="triangles", infer=shape_rule("lu", "(n,n),(n+1,n)->(n,n)"), stacked=True,
+    sample=(case(lambda a: _triangles(a) ** 2, (3, 3)), case(lambda a: _triangles(a) * a, (2, 2, 2))),
+    edges=(case(lambda a: 1 * _triangles(a), (1, 1)),),
+)
+def triangles(_a: Any, factors: Any) -> Any:
+    """Take L and U of P A = L U, in one matrix, from what `lu` made of A."""
+    return factors[..., :-1, :]
+
+
+def _triangles(a: Any) -> Any:
+    a = a + 3 * np.eye(a.shape[-1])[::-1]
+    return triangles(a, lu(a))
+
+
+def _triangles_vjp(g: Any, y: Any, _a: Any, factors: Any) -> Any:
+    """From dL = L tril(M, -1) and dU = triu(M) U, with M = L^-1 P dA U^-1."""
+    upper, unit = np.triu(y), np.eye(y.shape[-1], dtype=y.dtype)
+    lower = np.tril(y, -1) + unit
+    m = np.tril(np.matmul(transposed(lower), np.tril(g, -1)), -1) + np.triu(np.matmul(np.triu(g), transposed(upper)))
+    left = solve_triangular(transposed(lower), m, lower=False, unit=True, checked=False)
+    both = transposed(solve_triangular(upper, transposed(left), lower=False, unit=False, checked=False))
+    return permuted(exchanges(factors), both, back=True), None
+
+
+triangles.vjp = _triangles_vjp

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 
@@ -155,20 +155,6 @@ def cho_solve(c_and_lower: Any, b: Any) -> Any:
 # -- decompositions
 
 
-class Unread:
-    """What has a shape that depends on numbers: it may be left alone, and anything else is refused."""
-
-    def __init__(self, what: str, instead: str) -> None:
-        """Say what it is, and what to write instead."""
-        self._said = what, instead
-
-    def _refuse(self, *_: Any) -> NoReturn:
-        raise UnsupportedError(self._said[0], instead=self._said[1])
-
-    __array__ = __array_ufunc__ = __array_function__ = __getattr__ = __getitem__ = __len__ = __iter__ = _refuse
-    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __pow__ = __neg__ = __float__ = _refuse
-
-
 def hermitian(name: str, a: Any, uplo: str) -> Any:
     """Return a symmetric matrix, with the triangle below that is read."""
     a = squared(name, a)
@@ -285,16 +271,18 @@ def least_squares(name: str, a: Any, b: Any, rcond: Any) -> tuple[Any, Any, Any,
     vector = b.ndim == 1
     x, rank, known = solved_by_pinv(a, b[:, None] if vector else b, rcond)
     x = x[:, 0] if vector else x
-    rest: Any = Unread(
-        f"the residuals of {name}: there are none where the rank is not full", "np.sum((b - a @ x) ** 2, axis=0)")
     if type(m) is type(n) is int and m <= n:
         rest = np.zeros_like(b, shape=(0,))
+    else:
+        square = np.square(b - a @ x)
+        square = np.sum(square, 0) if square.ndim > 1 else np.sum(square, keepdims=True)
+        rest = np.where(rank == n, square, np.asarray(np.nan, square.dtype))
     return x, rest, rank.astype(np.int32), decompositions.singular_values(a, known)
 
 
 @answers(np.linalg.lstsq)
 def lstsq(a: Any, b: Any, rcond: Any = None) -> Any:
-    """As `numpy.linalg.lstsq`, but for residuals of a matrix that is higher than wide."""
+    """As `numpy.linalg.lstsq`, but for residuals where the rank is not full: they are NaN, where NumPy has none."""
     a = matrix("lstsq", a)
     eps = np.finfo(a.dtype).eps
     return least_squares("lstsq", a, b, longest(a) * eps if rcond is None else eps if rcond == -1 else rcond)

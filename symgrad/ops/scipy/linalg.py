@@ -55,38 +55,47 @@ def _diagonal(a: Any) -> Any:
     return a * np.eye(a.shape[-1], dtype=a.dtype)
 
 
-class Factors(systems.Unread):
-    """What scipy.linalg.lu_factor gives: for lu_solve and for nothing else, as only that knows how it is held."""
-
-    def __init__(self, a: Any) -> None:
-        """Factor a matrix."""
-        super().__init__("what scipy.linalg.lu_factor gives of a traced matrix is for scipy.linalg.lu_solve alone",
-                         "np.linalg.slogdet or np.linalg.det for a determinant")
-        self._held = a, factored.lu(a)
+def _factored(name: str, a: Any) -> tuple[Any, Any]:
+    """Return L and U in one matrix, and how far down each row was exchanged."""
+    a = systems.squared(name, lift(a))
+    factors = factored.lu(a)
+    return factored.triangles(a, factors), factored.exchanges(factors)
 
 
 @answers(Late("linalg.lu_factor"))
 def lu_factor(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> Any:
-    made = Factors(systems.squared("lu_factor", lift(a)))
-    return made, made
+    found, down = _factored("lu_factor", a)
+    return found, (down + np.arange(down.shape[-1])).astype(np.int32)
 
 
 @answers(Late("linalg.lu_solve"))
 def lu_solve(
     lu_and_piv: Any, b: Any, trans: Any = 0, overwrite_b: bool = False, check_finite: bool = True,
 ) -> Any:
-    if type(lu_and_piv[0]) is not Factors:
-        raise UnsupportedError(
-            "scipy.linalg.lu_solve of a traced right-hand side with factors made outside",
-            instead="scipy.linalg.lu_factor inside of the traced function, or np.linalg.solve",
-        )
-    a, factors = lu_and_piv[0]._held  # noqa: SLF001 - its own class
-    a, b, vector = systems.system("lu_solve", a, b)
+    lu, b, vector = systems.system("lu_solve", lu_and_piv[0], b)
+    lu, b = systems.same_batches(lu, b)
+    places = lift(lu_and_piv[1])
+    down = np.broadcast_to((places - np.arange(places.shape[-1])).astype(lu.dtype), lu.shape[:-1])
     if systems.TRANSPOSED[trans]:
-        return systems.solve(np.swapaxes(a, -1, -2), b[..., 0] if vector else b)
-    a, b = systems.same_batches(a, b)
-    x = factored.lu_solve(a, factors, b, trans=False, checked=True)
+        half = systems.solve_triangular(lu, b, "T")
+        x = factored.permuted(down, systems.solve_triangular(lu, half, "T", lower=True, unit_diagonal=True), back=True)
+    else:
+        half = systems.solve_triangular(lu, factored.permuted(down, b), lower=True, unit_diagonal=True)
+        x = systems.solve_triangular(lu, half)
     return x[..., 0] if vector else x
+
+
+@answers(Late("linalg.lu"))
+def lu(
+    a: Any, permute_l: bool = False, overwrite_a: bool = False, check_finite: bool = True, p_indices: bool = False,
+) -> Any:
+    """As `scipy.linalg.lu`, of square matrices."""
+    both, down = _factored("lu", a)
+    unit = systems.unit_of(both)
+    low, up, p = np.tril(both, -1) + unit, np.triu(both), factored.permuted(down, unit, back=True)
+    if permute_l:
+        return factored.permuted(down, low, back=True), up
+    return np.argmax(p, -1).astype(np.int32) if p_indices else p, low, up
 
 
 # -- decompositions
@@ -150,7 +159,69 @@ def pinv(a: Any, *, atol: Any = None, rtol: Any = None, return_rank: bool = Fals
 @answers(Late("linalg.lstsq"))
 def lstsq(a: Any, b: Any, cond: Any = None, *_: Any, **__: Any) -> Any:
     a = systems.matrix("lstsq", lift(a))
-    return systems.least_squares("lstsq", a, lift(b), np.finfo(a.dtype).eps if cond is None else cond)
+    x, rest, rank, s = systems.least_squares("lstsq", a, lift(b), np.finfo(a.dtype).eps if cond is None else cond)
+    return x, rest[0] if x.ndim == 1 and rest.shape == (1,) else rest, rank, s
+
+
+@answers(Late("linalg.subspace_angles"))
+def subspace_angles(A: Any, B: Any) -> Any:
+    """As `scipy.linalg.subspace_angles`: small angles by their sines, large ones by their cosines."""
+    one, other = Late("linalg.orth")(A), Late("linalg.orth")(B)
+    across = one.T @ other
+    cosines = systems.svdvals(across)[::-1]
+    rest = other - one @ across if one.shape[1] >= other.shape[1] else one - other @ across.T
+    small = cosines**2 >= 0.5
+    sines = np.where(small, systems.svdvals(rest), 0)
+    return np.where(small, np.arcsin(np.minimum(sines, 1)), np.arccos(np.where(small, 0, cosines)))
+
+
+@answers(Late("linalg.hessenberg"))
+def hessenberg(a: Any, calc_q: bool = False, overwrite_a: bool = False, check_finite: bool = True) -> Any:
+    """By Householder's reflections, with LAPACK's signs: a column whose elements are 0 already stays as it is."""
+    a = systems.squared("hessenberg", lift(a))
+    q, places = np.eye(a.shape[-1], dtype=a.dtype), np.arange(a.shape[-1])
+    for k in range(a.shape[-1] - 2):
+        below, head = np.where(places > k + 1, a[:, k], 0), a[k + 1, k]
+        done = np.all(below == 0)
+        size = np.sqrt(np.where(done, 1, np.sum(below**2) + head**2))
+        v = below + np.where(places == k + 1, head + np.where(head < 0, -size, size), 0)
+        turn = np.eye(a.shape[-1], dtype=a.dtype) - np.where(done, 0, 2 / np.sum(v * v)) * np.outer(v, v)
+        a, q = turn @ a @ turn, q @ turn
+    return (np.triu(a, -1), q) if calc_q else np.triu(a, -1)
+
+
+@answers(Late("linalg.cdf2rdf"))
+def cdf2rdf(w: Any, v: Any) -> Any:
+    """As `scipy.linalg.cdf2rdf` of real eigenvalues: they are the diagonal."""
+    w, v = systems.floats(w, v)
+    return w[..., None] * np.eye(w.shape[-1], dtype=w.dtype), v
+
+
+@answers(Late("linalg.clarkson_woodruff_transform"))
+def clarkson_woodruff_transform(input_matrix: Any, sketch_size: Any, rng: Any = None, *, seed: Any = None) -> Any:
+    """As `scipy.linalg.clarkson_woodruff_transform`: the sketch is drawn while the function is traced."""
+    x = lift(input_matrix)
+    if rng is None and seed is None:
+        raise UnsupportedError(
+            "scipy.linalg.clarkson_woodruff_transform of a traced matrix draws once, while it is traced",
+            instead="rng= of a number, which says so",
+        )
+    drawn = seed if rng is None else np.random.default_rng(rng)
+    made = Late("linalg._sketches.cwt_matrix")(sketch_size, shape_of(x)[-2], drawn)
+    return made.toarray().astype(x.dtype) @ x
+
+
+def _is_equal_turned(a: Any, atol: Any = None, rtol: Any = None) -> Any:
+    """Whether a matrix is symmetric: NaN is not."""
+    a = systems.squared("issymmetric", lift(a))
+    turned = np.swapaxes(a, -1, -2)
+    if not atol and not rtol:
+        return np.all(a == turned)
+    return np.all(np.abs(a - turned) <= (atol or 0) + (rtol or 0) * np.abs(turned))
+
+
+for _name in ("issymmetric", "ishermitian"):
+    answers(Late(f"linalg.{_name}"))(_is_equal_turned)
 
 
 @answers(Late("linalg.polar"))
@@ -242,6 +313,18 @@ def expm(A: Any) -> Any:
     for k in range(_MOST):
         x = np.where(k < squarings, x @ x, x)
     return np.where(squarings <= _MOST, x, np.nan)
+
+
+@answers(Late("linalg.expm_cond"))
+def expm_cond(A: Any, check_finite: bool = True) -> Any:
+    """As `scipy.linalg.expm_cond`: the largest singular value of the derivative, of which columns are directions."""
+    a = systems.squared("expm_cond", lift(A))
+    n = a.shape[-1]
+    units = np.reshape(np.eye(n * n, dtype=a.dtype), (n * n, n, n))
+    each = np.broadcast_to(a, (n * n, n, n))
+    whole = expm(np.concatenate([np.concatenate([each, units], -1), np.concatenate([0 * each, each], -1)], -2))
+    by_units = np.reshape(whole[:, :n, n:], (n * n, n * n))
+    return systems.svdvals(by_units)[0] * np.linalg.norm(a) / np.linalg.norm(expm(a))
 
 
 # -- matrices of bands and equations of matrices, by systems of full ones
