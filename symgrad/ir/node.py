@@ -146,6 +146,13 @@ class Graph:
         self._equal: dict[Hashable, Node] = {}
         self.rules: dict[str, None] = {}  # of the user's, that derivatives were made with: in words, in order
 
+    @classmethod
+    def after(cls, number: int) -> Graph:
+        """Start empty, with nodes that are numbered behind those of another one, of which they may be made."""
+        made = cls()
+        made._count = number
+        return made
+
     def require(self, index: Any, extent: Any, axis: int, line: Line | None, otherwise: str = "") -> None:
         """Note that ``0 <= index < extent`` must hold when the program is called."""
         if not (getattr(extent - index, "is_positive", False) and getattr(index, "is_nonnegative", index >= 0)):

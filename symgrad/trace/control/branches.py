@@ -21,7 +21,7 @@ from symgrad.ir.node import Graph, Node
 from symgrad.ir.program import Program
 from symgrad.ops.control.guard import guard
 from symgrad.trace.constants import held
-from symgrad.trace.control.forks import Head, Policy
+from symgrad.trace.control.forks import Fork, Head, Policy
 from symgrad.trace.control.rounds import contents, loop_around
 from symgrad.trace.lines import is_user_code, user_frame, user_line
 from symgrad.trace.nested import settled
@@ -225,6 +225,7 @@ class Branches:
         unknown: what the call's values are not known of.
         carrying: sees rounds begin, and puts traced numbers in the place of plain ones that loops carry.
         heads, through, loops: where it saw this, which of the loops ran out, and how many began.
+        forks: those whose rounds were traced for all ways.
         clock: how often anything was asked.
         outputs: what is traced.
     """
@@ -252,6 +253,7 @@ class Branches:
         self.carrying: Carrying | None = None
         self.heads: list[Head] = []
         self.through: set[int] = set()
+        self.forks: list[Fork] = []
         self.loops = self.clock = 0
         self.outputs: Sequence[Node] = ()
         self._told = {branch.place: branch.outcome for branch in self.told}
@@ -313,7 +315,7 @@ class Branches:
         if asked not in self._known:
             line, frame = user_line(), user_frame()
             place = line, self._counts[line]
-            outcome: bool | int | None = None if self.policy is None or frame is None else self.policy()
+            outcome: bool | int | None = None if self.policy is None or frame is None else self.policy(frame)
             if outcome is None:
                 told, found = self._told.get(place), self.value(node)
                 if found is None and self.unknown and self.lengths is not None and self:
@@ -361,7 +363,7 @@ class Branches:
         number = len(self.taken)
         if frame is not None:
             around = self._within(trace.graph, frame)
-            if self.policy is None or self.policy.left >= 0:
+            if self.policy is None or self.policy.left >= 0 or self.policy.short:
                 own = moment(trace, frame, frame.f_locals)._replace(around=around)
                 self.seen[number] = self.moments[number] = own
             self._numbers[trace.graph.first.get(node, node)] = number

@@ -2,20 +2,23 @@
 
 One trace knows of each round the way that its values go. The function is run again, a few times, and the conditions
 in the rounds are told to go the other ways, each way once in each round, those too that rounds of former traces went;
-nothing is recorded of that but what the rounds are. Where rounds begin, `Carrying` sees.
+nothing is recorded of that but what the rounds are. Where rounds begin, `Carrying` sees. A `while` in the rounds goes
+round a few times there, however often it does in the call, so that it can be made a loop of the round.
 """
 
 from __future__ import annotations
 
 import copy
+from collections import Counter
 from collections.abc import Callable, Sequence
 from itertools import pairwise
+from types import CodeType, FrameType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from symgrad.errors import heard
 from symgrad.ir.node import Node
 from symgrad.ir.program import Program
-from symgrad.trace.control.rounds import led_to, remembers, runs_out
+from symgrad.trace.control.rounds import led_to, position, remembers, runs_out, turns
 from symgrad.trace.state import Trace
 
 if TYPE_CHECKING:
@@ -31,6 +34,9 @@ WAYS = 8
 
 RUNS = 64
 """So often a function is run again."""
+
+TURNS = 3
+"""So often a `while` in a round goes round: what it makes of its variables is then known of those that it made."""
 
 AHEAD, FORWARD = 2, 16
 """Of a loop that a call left, so many times its rounds are traced, or so many, as far as there are some."""
@@ -62,7 +68,8 @@ class Round(NamedTuple):
     """What was in the variables when a round began, the conditions it asked, and what was in the variables then.
 
     Lists that were only appended to have what the round appended; `since` says after which round each such value of
-    the run was there, `number` is that of this one.
+    the run was there, `number` is that of this one. `turns` are the guards of `while` statements in the round, which
+    are to be loops, with what was in the variables then; nodes of the round are numbered from `start` on.
     """
 
     before: dict[Any, Any]
@@ -71,6 +78,8 @@ class Round(NamedTuple):
     grown: dict[str, list[Node | None]]
     since: dict[Node | None, int]
     number: int
+    turns: dict[Node, Moment]
+    start: int
 
 
 class Fork(NamedTuple):
@@ -84,6 +93,7 @@ class Fork(NamedTuple):
         exits: those of the ways by which the loop is left for where this call left it.
         around: what was in the variables when it did so.
         agree: whether two programs give the same at the call's arguments, which go the ways of the call.
+        key: the loop in the code, where each `while` in its rounds is to be one there; else None.
     """
 
     heads: list[Head]
@@ -93,6 +103,7 @@ class Fork(NamedTuple):
     exits: set[Way]
     around: dict[Any, Any]
     agree: Callable[[Program, Program], bool]
+    key: tuple[CodeType, int] | None
 
 
 class Enough(BaseException):
@@ -102,9 +113,10 @@ class Enough(BaseException):
 class Policy:
     """Tells conditions in the rounds of one loop where to go: each way once in each round, by the number of the run."""
 
-    def __init__(self, heads: Sequence[Head], ways: Sequence[Way], run: int) -> None:
-        """Begin before the first round."""
+    def __init__(self, heads: Sequence[Head], ways: Sequence[Way], run: int, short: bool) -> None:
+        """Begin before the first round; each `while` in the rounds may go round a `short` time."""
         self.loop, self.rounds, self.ways, self.run = heads[0].loop, len(heads) - 1, ways, run
+        self.short, self.turned, self.serial = short, Counter[Any](), 0
         self.left = heads[-1].left
         if self.left >= 0:  # it would go on
             self.rounds = max(AHEAD * self.rounds, FORWARD)
@@ -120,8 +132,8 @@ class Policy:
         if loop == self.loop and self.left >= 0:
             self.rounds = min(self.round, self.rounds)
 
-    def __call__(self) -> bool | None:
-        """Return where a condition goes that is asked now; None where nothing is told.
+    def __call__(self, frame: FrameType) -> bool | None:
+        """Return where a condition goes that a frame asks now; None where nothing is told.
 
         Raises:
             Enough: after the last round.
@@ -130,9 +142,19 @@ class Policy:
             return None
         if self.round >= self.rounds:
             raise Enough
+        if self.short and (goes_on := turn_of(frame.f_code, frame.f_lasti)) is not None:
+            self.turned[frame, goes_on[0]] += 1
+            return goes_on[1] is (self.turned[frame, goes_on[0]] % (TURNS + 1) > 0)
         self.asked += 1
         way = self.ways[turn(self.round, self.run, len(self.ways))]
         return way[self.asked - 1] if self.asked <= len(way) else None
+
+
+def turn_of(code: CodeType, at: int) -> tuple[Any, bool] | None:
+    """Return where a condition that an instruction asks stands, and by what a `while` goes on; None of any other."""
+    place = position(code, at)
+    goes_on = turns(code).get(place)
+    return None if goes_on is None else (place, goes_on)
 
 
 def turn(k: int, run: int, ways: int) -> int:
@@ -182,32 +204,48 @@ def forks_of(
         ) or remembers(moment):
             continue
         rounds: list[list[Node]] = own  # type: ignore[assignment]  # they are there
-        gone = [tuple([node.param("outcome") for node in each]) for each in rounds]
-        exits = {gone.pop()} if heads[-1].left >= 0 else set[Any]()
-        ways = dict.fromkeys(gone)
-        known: dict[Way, None] = {} if branches.lengths is None else branches.lengths.ways.setdefault(
-            (moment.code, moment.at), {})
-        every = {**ways, **known}
-        if len(ways) > WAYS or (len(every) < 2 and not exits and loop not in branches.through):
-            continue
-        for some in (every, ways)[len(every) > WAYS or len(every) == len(ways) :]:
-            runs += len(some)
-            traced = _traced(trace, branches, heads, [*some], run, begun) if runs <= RUNS else None
-            if traced is not None and exits <= traced.keys():
-                known |= ways
-                left = traced.keys() - some.keys()
-                found.append(Fork(heads, rounds, {*ways, *exits}, traced, left, around, branches.agree))
+        key, lengths = (moment.code, moment.at), branches.lengths
+        inner = {
+            number for number in range(heads[0].guards, heads[-1].guards)
+            if (at := branches.moments.get(number)) is not None and turn_of(at.code, at.at) is not None
+        }
+        for skipped in (inner, set[int]())[not inner or lengths is None or key in lengths.longer :]:
+            gone = [
+                tuple([node.param("outcome") for node in each if node.param("number") not in skipped])
+                for each in rounds
+            ]
+            exits = {gone.pop()} if heads[-1].left >= 0 else set[Any]()
+            ways = dict.fromkeys(gone)
+            known: dict[Way, None] = {} if lengths is None else lengths.ways.setdefault((*key, bool(skipped)), {})
+            every = {**ways, **known}
+            if len(ways) > WAYS or (
+                len(every) < 2 and not exits and not skipped and loop not in branches.through
+            ):
+                continue
+            done = len(found)
+            for some in (every, ways)[len(every) > WAYS or len(every) == len(ways) :]:
+                runs += len(some)
+                traced = _traced(trace, branches, heads, [*some], run, begun, bool(skipped)) if runs <= RUNS else None
+                if traced is not None and exits <= traced.keys():
+                    known |= ways
+                    left = traced.keys() - some.keys()
+                    found.append(Fork(
+                        heads, rounds, {*ways, *exits}, traced, left, around, branches.agree, key if skipped else None,
+                    ))
+                    break
+            if len(found) > done:
                 break
+    branches.forks = found
     return found
 
 
 def _traced(
     trace: Trace, branches: Branches, heads: list[Head], ways: list[Way], run: Callable[[], Any],
-    begun: int,
+    begun: int, short: bool,
 ) -> dict[Way, list[Round]] | None:
     """Trace all rounds of a loop for each way, or in which they leave it; None where they do not go these ways."""
     rounds: dict[Way, list[Round]] = {way: [] for way in ways}
-    runs = [_forced(trace, branches, Policy(heads, ways, k), run, begun) for k in range(len(ways))]
+    runs = [_forced(trace, branches, Policy(heads, ways, k, short), run, begun) for k in range(len(ways))]
     if any(each is None or len(each) != len(runs[0] or ()) for each in runs):
         return None
     for k in range(len(runs[0] or ())):
@@ -232,6 +270,7 @@ def _forced(
     fork.forget()
     fork.taken, fork.moments, fork.seen, fork.levels, fork.policy = [], {}, {}, [[]], policy
     fork.heads, fork.through, fork.loops = [], set(), begun
+    policy.serial = len(trace.graph) if policy.short else 0
     refused = len(heard.refusals or ())
     before, trace.branches = trace.branches, fork
     try:
@@ -250,20 +289,29 @@ def _forced(
     found: list[tuple[Way, Round, dict[Way, Round]]] = []
     since: dict[Node | None, int] = {}
     for begin, end in pairwise(heads[: policy.rounds + 1]):
-        asked = [there[k] for k in range(begin.guards, end.guards) if k in there]
-        if len(asked) < end.guards - begin.guards or end.left >= 0:
+        numbers = range(begin.guards, end.guards)
+        if end.left >= 0 or not there.keys() >= {*numbers}:
             return None
+        turned = {
+            there[k]: at for k in numbers
+            if policy.short and (at := fork.moments.get(k)) is not None and turn_of(at.code, at.at) is not None
+        }
+        asked = [there[k] for k in numbers if there[k] not in turned]
         way = tuple([node.param("outcome") for node in asked])
         for node in [one for each in end.grown.values() for one in each]:
             since.setdefault(node, len(found))
-        tests = [node.inputs[0] for node in asked]
         own = begin.moment
+        tests = [node.inputs[0] for node in asked]
+        one = Round(
+            own.variables, tests, end.moment.variables, end.grown, since, len(found), turned, begin.nodes + 1,
+        )
         exits: dict[Way, Round] = {}
         for k, outcome in enumerate(way):
-            at = fork.moments.get(begin.guards + k)
+            at = fork.moments.get(asked[k].param("number"))
             if at is not None and at.frame is own.frame and led_to(at.code, at.at, not outcome) == policy.left:
-                other = (*way[:k], not outcome)
-                exits[other] = Round(own.variables, tests[: k + 1], at.variables, {}, since, len(found))
-        one = Round(own.variables, tests, end.moment.variables, end.grown, since, len(found))
+                before = {node: there for node, there in turned.items() if node.number < asked[k].number}
+                exits[(*way[:k], not outcome)] = one._replace(
+                    asked=tests[: k + 1], after=at.variables, grown={}, turns=before,
+                )
         found.append((way, one, exits))
     return found

@@ -60,7 +60,8 @@ class Lengths:
         idle: those of them where they are not in this call.
         differing: plain variables of loops that were seen to decide by such.
         expected: what a call gives with its plain numbers, while it is seen whether others give the same.
-        ways: those that rounds of loops went.
+        ways: those that rounds of loops went, with what each `while` in them asked or without.
+        longer: loops of which a `while` in the rounds is none of its own.
         whole: whether all rounds of a call are traced, for what comes behind a loop asks for values.
         seeks: whether it looks for loops.
         changes: how often any of this changed.
@@ -76,7 +77,8 @@ class Lengths:
         self.served: set[tuple[CodeType, int]] = set()
         self.idle: set[tuple[CodeType, int]] = set()
         self.differing: dict[tuple[CodeType, int], tuple[str, ...]] = {}
-        self.ways: dict[tuple[CodeType, int], dict[tuple[bool, ...], None]] = {}
+        self.ways: dict[tuple[CodeType, int, bool], dict[tuple[bool, ...], None]] = {}
+        self.longer: set[tuple[CodeType, int]] = set()
         self.expected: list[Any] | None = None
         self.whole, self.seeks = False, True
         self.changes = 0
@@ -148,8 +150,15 @@ class Lengths:
         """Whether a program depends on how many rounds were traced: loops of which guards are left, or that break."""
         beyond = {steps.key for steps in branches.steps if steps.is_beyond()} - self.exact
         self.exact |= beyond
-        left = {branches.counts.get(node.param("number") % UNTOLD) for node in program.guards} - {None}
-        wrong = bool(beyond) or self._are_plain([steps for steps in branches.steps if steps.key in left])
+        guards = {node.param("number") for node in program.guards}
+        longer = {
+            fork.key for fork in branches.forks
+            if fork.key and any(node.param("number") in guards for own in fork.guards for node in own)
+        }
+        self.longer |= longer  # type: ignore[arg-type]  # none is None
+        left = {branches.counts.get(number % UNTOLD) for number in guards} - {None}
+        plain = self._are_plain([steps for steps in branches.steps if steps.key in left])
+        wrong = bool(beyond) or bool(longer) or plain
         return wrong or self._carry(branches, program)
 
     def _carry(self, branches: Branches, program: Program) -> bool:

@@ -161,6 +161,20 @@ def led_to(code: CodeType, at: int, outcome: Any) -> int:
     return int(i.argval) if i.opname.endswith("IF_TRUE") == outcome else every[k + 1].offset
 
 
+@cache
+def turns(code: CodeType) -> dict[Any, bool]:
+    """Map the places of conditions by which a `while` goes on, or ends, to what they come to where it goes on."""
+    every, _, _ = _flow(code)
+    found = {}
+    for i in every:
+        head, _ = loop_around(code, i.offset)
+        if head >= 0 and "IF_" in i.opname and runs_out(code, i.offset) is None:
+            goes_on, ends = [led_to(code, i.offset, side) in goes_round(code, head) for side in (True, False)]
+            if goes_on is not ends:
+                found[position(code, i.offset)] = goes_on
+    return found
+
+
 def names_behind(code: CodeType, at: int) -> frozenset[str]:
     """Return the names that may be read, before they are set, from where a statement begins on."""
     _, number, _ = _flow(code)

@@ -7,7 +7,7 @@ each, and of an operation on such. So nothing is concluded from one round for an
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from functools import reduce
 from itertools import chain
@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.ir.node import Graph, Node
+from symgrad.ir.node import SEVERAL, Graph, Node
 from symgrad.ir.op import Leaf
 from symgrad.ir.program import Program, copied
 from symgrad.ir.regions import whole
@@ -24,15 +24,18 @@ from symgrad.ops.arrays.views import slice_
 from symgrad.ops.control.results import result
 from symgrad.ops.control.scan import scan
 from symgrad.ops.elementwise.logical import logical_and, logical_not, logical_or
+from symgrad.trace.control.branches import Moment
 from symgrad.trace.control.forks import Fork, Round
-from symgrad.trace.control.rounds import known_by, names_alive, names_behind
+from symgrad.trace.control.rounds import known_by, names_alive, names_behind, position
 from symgrad.transforms.build import input_like, literal, make, written
 from symgrad.transforms.control.roll import rows_of, slides
 from symgrad.transforms.control.scans import within
 from symgrad.transforms.control.whiles import (
+    Bodies,
     asked_again,
     fit_together,
     is_tree,
+    loops_in,
     placed,
     round_of,
     stands_apart,
@@ -48,9 +51,10 @@ Name = tuple[str, Any, int]
 def forks(program: Program, change: Callable[[Program], Program] = lambda body: body) -> Program:
     """Make loops of those whose rounds were traced for each way; change the programs of them."""
     loops: list[_Loop] = []
-    end = 0
-    for fork in program.forks:  # what is around a loop comes before it
-        if fork.heads[0].guards >= end and (loop := _Loop(program, fork)).is_one():
+    end, bodies = 0, Bodies()
+    for each in program.forks:  # what is around a loop comes before it
+        fork = _with_loops_in_rounds(each, bodies) if each.key and each.heads[0].guards >= end else each
+        if fork is not None and fork.heads[0].guards >= end and (loop := _Loop(program, fork)).is_one():
             loops.append(loop)
             end = fork.heads[loop.steps].guards
     made = replace(program, forks=())
@@ -59,6 +63,65 @@ def forks(program: Program, change: Callable[[Program], Program] = lambda body: 
     if loops and not loops[0].fork.agree(program, made):
         return replace(program, forks=())
     return within(made, change) if loops else made
+
+
+def _with_loops_in_rounds(fork: Fork, bodies: Bodies) -> Fork | None:
+    """Make a loop of each `while` in the rounds; None where one is none.
+
+    What such a loop made as it was told to go round is read in no other round, where it was not asked again.
+    """
+    rounds: dict[Any, list[Round]] = {}
+    every = [one for each in fork.rounds.values() for one in each]
+    told = {node for one in every for node in _told(one)}
+    for way, each in fork.rounds.items():
+        rounds[way] = []
+        for one in each:
+            made = _with_loops_in(one, bodies)
+            if made is None:
+                return None
+            before = tuple([node for node in made.before.values() if isinstance(node, Node)])
+            read = Program(before, tuple(_given(made)), start=fork.heads[0].nodes + 1).nodes()
+            if not told.isdisjoint({*read} - {*before}):
+                return None
+            rounds[way].append(made)
+    return fork._replace(rounds=rounds)
+
+
+def _told(one: Round) -> Iterator[Node]:
+    """Yield what variables became while a `while` went round."""
+    last: dict[Any, Moment] = {}
+    for at in one.turns.values():
+        key = at.frame, position(at.code, at.at)
+        before = last.get(key)
+        for name, value in at.variables.items() if before is not None else ():
+            if isinstance(value, Node) and before.variables.get(name) is not value:  # type: ignore[union-attr]
+                yield value
+        last[key] = at
+
+
+def _given(one: Round) -> list[Node]:
+    """List what a round asks and gives."""
+    every = (*one.asked, *one.after.values(), *chain(*one.grown.values()))
+    return [*dict.fromkeys([node for node in every if isinstance(node, Node)])]
+
+
+def _with_loops_in(one: Round, bodies: Bodies) -> Round | None:
+    """Make a loop of each `while` in a round; None where one is none."""
+    nodes = _given(one)
+    graph = Graph.after(max([node.number for node in (*one.turns, *nodes)], default=0))
+    moments = {node.param("number"): at for node, at in one.turns.items()}
+    program = Program((), (*one.turns, *nodes), scope=graph, start=one.start, moments=moments)
+    tried: set[int] = set()
+    while program.guards and (found := next(loops_in(program, tried, bodies), None)) is not None:
+        program = found
+    if program.guards:
+        return None
+    new: dict[Any, Any] = dict(zip(nodes, program.outputs, strict=True))
+    return one._replace(
+        asked=[new[node] for node in one.asked],
+        after={name: new.get(value, value) if isinstance(value, Node) else value for name, value in one.after.items()},
+        grown={name: [new.get(node, node) for node in each] for name, each in one.grown.items()},
+    )
 
 
 class _Loop:
@@ -249,7 +312,9 @@ class _Loop:
                     first.op, first.params if place is None else (), len(first.inputs), first.shape, first.dtype
                 ) for n in column
             ):
-                if any((n.shape, n.dtype) != (first.shape, first.dtype) or self.moves(n, moving) for n in column):
+                if first.dtype is SEVERAL or any(
+                    (n.shape, n.dtype) != (first.shape, first.dtype) or self.moves(n, moving) for n in column
+                ):
                     return None
                 known[key] = self.stand(self.rows, tuple(column), first, "r")
                 continue

@@ -44,7 +44,7 @@ def whiles(program: Program, change: Callable[[Program], Program] = lambda body:
     if not program.moments:
         return program
     made, bodies = False, Bodies()
-    while (found := next(_loops(program, tried, bodies), None)) is not None:
+    while (found := next(loops_in(program, tried, bodies), None)) is not None:
         program, made = found, True
     program = replace(program, moments={}, forks=())
     return within(program, change) if made else program
@@ -66,7 +66,7 @@ class Bodies:
         return self.known.setdefault((like, *replaced(self.graph, program, inputs)), program)
 
 
-def _loops(program: Program, tried: set[int], bodies: Bodies) -> Iterator[Program]:
+def loops_in(program: Program, tried: set[int], bodies: Bodies) -> Iterator[Program]:
     """Yield the program with one of its loops."""
     order = {node: k for k, node in enumerate(program.guards)}
     groups: dict[Any, list[Node]] = {}
@@ -136,7 +136,10 @@ class _Loop:
         number = {node: k for k, node in enumerate(order)}
         self.inside = [order[number[a] + 1 : number[b]] for a, b in pairwise(self.asked)]
         moments = [self.program.moments[node.param("number")] for node in self.asked]
-        self.variables: list[dict[Name, Any]] = [{**moment.variables} for moment in moments]
+        first = moments[0].variables  # where a `while` asks before its first round this has no number yet
+        self.variables: list[dict[Name, Any]] = [
+            {name: value for name, value in moment.variables.items() if name[0] or name in first} for moment in moments
+        ]
         self.numbers = Graph()
         self.moment = moments[0]
         self.ends = {runs_out(moment.code, moment.at) for moment in moments[1:] if not moment.counts} - {None}
