@@ -78,6 +78,28 @@ EXITS = ("if «h > {c} + 2.0»: break", "if «v > 1.1» and «h > {c}»: last = 
          "if «far(h)»: break", "if «v > {c} + 1.0»: h = 0.1 * v; break", "if k == 9: break", "if not «v < 1.4»: break")
 
 
+TURNS = (  # a `while` in the rounds of a `for`, and what it leaves, with constants {c} from 0.2 on
+    ("y = abs(v) + 1.0\nwhile «y > {c}»: y = y * 0.5", "y"),
+    ("y, t = abs(v) * 2.0, 0\nwhile «y > {c}»: y, t = y * 0.6, t + 1", "y * (t + 1)"),
+    ("y, t = 1.0, 0\nwhile «y * abs(h - v) > {c}» and t < 6: y, t = y * 0.5, t + 1", "y + 0.1 * t"),
+    ("y = abs(v) + 1.0\nwhile True:\n    y = y * 0.6 - 0.01 * v * v\n    if «y < {c}»: break\n    y = y - 0.02", "y"),
+    ("y = abs(v) + h * h\nwhile «y > {c}»:\n    if «y > 1.5»: y = y * 0.4\n    else: y = y - 0.15", "min(y, 9.0)"),
+    ("y = abs(v) + 1.0\nwhile «y > {c}»:\n    y = y * 0.5\n    many2.append(y)", "y"),
+    ("y, went = v, False\nwhile «y > {c}»: y, went = y * 0.5, True", "(y if went else -0.3 * y)"),
+    ("y = abs(v) + 1.0\nwhile «y > {c}»:\n    y = y * 0.5\n    last = v", "y"),
+    ("y, t = abs(v) + 1.0, 0\nwhile «y > {c}»:\n    row[t] = row[t] + y\n    y, t = y * 0.5, t + 1", "y"),
+    ("y = abs(x[0]) + 2.0\nwhile «y > {c}»: y = y * 0.5", "y * v"),
+    ("y, t = 0.0, 0\nwhile «y < {c}»: y, t = y + abs(x[t % 4]) + 0.05, t + 1", "y * t"),
+    ("y = halved(abs(v) + 1.0)", "y"), ("y = halved(abs(h - v))", "y * v"),
+    ("y = abs(v) + 1.0\nwhile «y > {c}»:\n    z = y\n    while «z > 0.5»: z = z * 0.4\n    y = y * 0.5 * (1 + z)", "y"),
+    ("y = abs(v)\nif «v > 0.2»:\n    y = y + 1\n    while «y > {c}»: y = y * 0.6", "y"),
+    ("y = abs(v) + 1.0\nwhile «y > {c}»: y = y * 0.5\nelse: y = y + 0.2", "y"),
+    ("t = 0\nwhile «last > {c}»: last, t = last * 0.5, t + 1\ny = t", "y * v"),
+    ("y = abs(v) + 1.0\nwhile «y > {c}»:\n    y = y * 0.5\n    box.n = box.n + 1", "y"),
+    ("y = abs(v) + 1.0\nwhile «y > {c}»:\n    y = y * 0.5\n    if «y * v > 0.4»: return y * h + k", "y"),
+)
+
+
 class Box:
     """Has attributes."""
 
@@ -446,6 +468,41 @@ class _Writer:
             "b = b + 1e-2 * sum([m * t for t, m in enumerate(many2)])",
         ]))
 
+    def turning(self, depth: int) -> None:
+        """Write a loop with a `while` or two in its rounds, which is left or not."""
+        rng = self.rng
+
+        def c() -> str:
+            return str(round(rng.uniform(0.2, 1.0), 2))
+
+        begin = rng.choice(["0.0", "x[0]"])
+        self.put(depth, f"h, last, many2, row, box, k = {begin}, 0.5, [], np.zeros(40), Box(), 0\n"
+                        f"box.n = 0\ndef halved(u):\n    while «u > {c()}»: u = u * 0.5\n    return u")
+        self.put(depth, rng.choice([
+            "for k, v in enumerate(np.concatenate([x, A.ravel()])):", "for k in range(15):\n    v = A.ravel()[k]",
+            "for v in A.ravel():", "for k, v in zip(range(n + 9), np.concatenate([x, A.ravel()])):",
+        ]))
+        lines = []
+        for _ in range(rng.choice([1, 1, 2])):
+            text, used = rng.choice(TURNS)
+            lines.append(text.replace("{c}", c()) + "\n" + rng.choice([
+                f"h = 0.8 * h + 0.3 * {used}", f"h = np.sin(h) + {used}", f"h = h + 0.1 * {used}",
+            ]))
+        lines += [rng.choice([
+            f"if «v > {c()}»: h = h * 0.8\nelse: last = abs(v)", "many2.append(h)", f"if «h > {c()}»: last = 2.0",
+            "last = last + abs(v)", "h = h + 0.01 * k", f"if «v < -{c()}»: continue", "row[k] = h",
+            "h = h + 0.02 * last",
+        ]) for _ in range(rng.randrange(0, 3))]
+        if rng.random() < 0.5:
+            leave = rng.choice(EXITS[:-2]).replace("{c}", c()).replace("far(h)", "h > 3.0")
+            lines.insert(rng.randrange(len(lines) + 1), leave)
+        for line in lines:
+            self.put(depth + 1, line)
+        self.put(depth, "a = a + 0.1 * h + 0.05 * last + 0.02 * np.sum(row * np.arange(40)) + 0.01 * sum(many2)")
+        self.put(depth, rng.choice([
+            "b = b + 0.01 * k", "b = b + 0.1 * y", "b = b + len(many2) * 0.1", "b = b + box.n", "pass",
+        ]))
+
     def helper(self, depth: int, s: list[str]) -> None:
         """Write a function of one number within, and call it as it is or by a mode."""
         rng = self.rng
@@ -487,13 +544,15 @@ def _drawn(rng: Random, seed: int, kind: str) -> Branching:
     return Branching(text, seed)
 
 
-def random_branching(seed: int, *, plain: bool = False, rounds: bool = False, left: bool = False) -> Branching:
+def random_branching(
+    seed: int, *, plain: bool = False, rounds: bool = False, left: bool = False, turning: bool = False,
+) -> Branching:
     """Write a program that NumPy runs, and that asks something.
 
-    It may begin with a loop that decides by plain numbers, with one that calls a function and appends to lists, or with
-    one that is left and changes what is no variable of it.
+    It may begin with a loop that decides by plain numbers, with one that calls a function and appends to lists, with
+    one that is left and changes what is no variable of it, or with one in whose rounds a `while` is `turning`.
     """
-    kind = "plain" if plain else "rounds" if rounds else "left" if left else ""
+    kind = "plain" if plain else "rounds" if rounds else "left" if left else "turning" if turning else ""
     for k in range(200):
         one = _drawn(Random(1000 * seed + k), seed, kind)
         rng = np.random.default_rng(seed)

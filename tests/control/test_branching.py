@@ -58,6 +58,11 @@ def test_loops_that_are_left_with_hidden_state(seed):
     assert not wrong((seed,), INTERPRETED, left=True)
 
 
+@pytest.mark.parametrize("seed", range(50000, 50006))
+def test_loops_with_a_while_in_their_rounds(seed):
+    assert not wrong((seed,), INTERPRETED, turning=True)
+
+
 def test_a_condition_is_asked_again_in_a_way_that_is_tried():
     """A KeyError, once."""
     assert not wrong((2316,), INTERPRETED)
@@ -99,6 +104,12 @@ def test_many_that_ask_in_a_function_and_append(start):
 @pytest.mark.parametrize("start", range(40000, 40400, 10))
 def test_many_that_are_left_with_hidden_state(start):
     assert not wrong(range(start, start + 10), INTERPRETED, left=True)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("start", range(50000, 50400, 10))
+def test_many_with_a_while_in_their_rounds(start):
+    assert not wrong(range(start, start + 10), INTERPRETED, turning=True)
 
 
 @pytest.mark.nightly
