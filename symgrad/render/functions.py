@@ -222,7 +222,7 @@ class Functions:
             return f"({text[k]})" if mark[1] and often[k] == 1 else text[k]
 
         sizes: tuple[list[LetView], list[LetView]] = [], []
-        for k in sorted(often):
+        for k in sorted(often, key=lambda k: (k in self.of_teams, k)):
             text[k] = SIZE.sub(put, self.printed[k])
             if often[k] > 1:
                 name = next(names)

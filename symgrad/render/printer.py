@@ -254,7 +254,14 @@ def _printed_factors(e: Any) -> tuple[Any, tuple[Any, ...]]:
     numerator, denominator = (e.args[0].together() if type(e).__name__ == "floor" else e).as_numer_denom()
     if denominator != 1:
         return denominator, (numerator,)
-    return 1, tuple(sorted(e.args, key=lambda t: (not t.is_Integer, str(t))))
+    extents = sorted([t for t in e.args if t.is_Symbol], key=str)
+    if 1 < len(extents) < len(e.args):  # a product of extents is one factor: it may have a name
+        extents = [e.func(*extents, evaluate=False)]
+    elif len(extents) > 2:
+        extents = [e.func(*extents[:-1], evaluate=False), extents[-1]]
+    others = [t for t in e.args if not t.is_Symbol]
+    order = sorted([*extents, *others], key=lambda t: (not t.is_Integer, not (t.is_Mul or t.is_Symbol), str(t)))
+    return 1, tuple(order)
 
 
 def _add(e: Any, name: Names) -> Printed:
@@ -268,7 +275,9 @@ def _add(e: Any, name: Names) -> Printed:
 def _mul(e: Any, name: Names) -> Printed:
     divisor, factors = _printed_factors(e)
     sign = "-" * (factors[0] == -1)
-    texts = [index(f, name, ATOMS if divisor != 1 or not f.is_Pow else PRODUCTS) for f in factors[len(sign) :]]
+    texts = [
+        index(f, name, ATOMS if divisor != 1 or not (f.is_Pow or f.is_Mul) else PRODUCTS) for f in factors[len(sign) :]
+    ]
     if divisor != 1:  # what is rounded down is never negative, so C's division does it
         return Printed(f"{texts[0]} / {index(divisor, name, ATOMS)}", Level.PRODUCT)
     return Printed(sign + "*".join(texts), Level.SUM if sign else Level.PRODUCT)

@@ -189,6 +189,8 @@ OPEN: dict[str, tuple[Any, tuple[str, str]]] = {
     "sorted": (lambda A, u: np.sum(np.convolve(u, A[0]) ** 2) + np.sum(np.sort(A, 1)[:, :-1]), ("f64[n,m]", "f64[k]")),
     "flat": (lambda A, u: np.sum(np.sin(A.reshape(-1))[:-1] * np.cos(A.reshape(-1))[1:]) * np.max(u),
              ("f64[n,m]", "f64[k]")),
+    "products": (lambda A, u: np.sum(np.tanh(A @ A.T @ A) @ A.T) + np.mean(np.outer(np.exp(u), A.sum(0)) ** 2),
+                 ("f64[n,m]", "f64[k]")),
     "ends": (lambda A, u: np.sum(u[-3:] ** 2) + np.sum(np.roll(A, 1, 0) * A) + np.sum(np.outer(u, u)[1:, 1:] ** 2),
              ("f64[n,m]", "f64[k]")),
 }
@@ -197,6 +199,9 @@ OPEN: dict[str, tuple[Any, tuple[str, str]]] = {
 SIZES = re.compile(
     r"sg_(?:larger|smaller)\([mnk\d *+-]+\)|\([mnk\d *+-]+\) [/%] \d+|\((?:\w+\*)?[mnk](?: [+-] (?:\w+\*)?\w+){2,}\)")
 """Sizes beyond an extent and a number."""
+
+PRODUCTS = re.compile(r"(?<![\w*])(?:\d+\*)?([mnk]\*[mnk])\b")
+"""What products of extents begin with, alone or in longer ones."""
 
 
 @cache
@@ -222,6 +227,8 @@ def test_sizes_stand_once_in_a_function(name: str) -> None:
     for body in bodies:
         found = SIZES.findall(body)
         assert len(found) == len(set(found)), sorted(found)
+        products = PRODUCTS.findall(body)
+        assert len(products) == len(set(products)), sorted(products)
         named = re.findall(r"const int64_t (size\d+) = .*;", body)
         assert named == [f"size{k}" for k in range(1, len(named) + 1)]
         assert all(len(re.findall(rf"\b{size}\b", body)) > 2 for size in named), "its name is used twice"
