@@ -471,3 +471,16 @@ def test_loops_in_loops_are_weighed_once(monkeypatch):
         sg.grad(lambda x, depth=depth: sum(nest(x, depth))).lower(0.3).as_text("c")
         counts.append(len(weighed))
     assert counts[1] < 6 * counts[0]
+
+
+def test_branches_know_numbers_and_make_nothing_that_nobody_reads():
+    def f(x, y):
+        kept, _, _ = sg.cond(x > 0, lambda a, b, c: (a * b, np.sin(c), a), lambda a, b, c: (a - b, c, c), x, 1.0, y)
+        return kept
+
+    for x in (2.0, -3.0):
+        assert sg.value_and_grad(f)(x, 0.5) == (x if x > 0 else x - 1, 1)
+    text = sg.value_and_grad(f).lower(2.0, 0.5).as_text("optimized")
+    assert "np.sin" not in text
+    assert "*" not in text
+    assert "ops.cond(v1, x, then=" in text

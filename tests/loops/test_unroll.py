@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -146,6 +147,27 @@ def test_a_chain_of_tiny_loops_is_straight_line_code() -> None:
 def test_only_what_is_read_is_computed() -> None:
     """Of the last product, the column that is used; of the first one, known ones and zeros are in the text."""
     assert code(ran(arm, np.zeros(3))).count(" = fma(") + code(ran(arm, np.zeros(3))).count(" += ") < 350
+
+
+KEPT = np.array([1.0, 0.0, 1.0, 0.0])
+NUMBERS: dict[str, Callable[..., Any]] = {
+    "mask": lambda x, w: np.sum(np.tanh((x * KEPT * 2.0) @ w)),
+    "product of numbers": lambda x, w: np.sum(np.tanh(w.T @ (np.diag(KEPT) @ np.diag(KEPT * 0.3) @ x))),
+    "negative zeros": lambda x, w: 1 / (np.diag(KEPT - 1) @ np.diag(-KEPT) @ x)[1] + np.sum(w),
+}
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+def test_numbers_are_computed_now_and_what_may_be_infinite_stays(name: str) -> None:
+    function, w = NUMBERS[name], rng.normal(size=(4, 2))
+    derived = sg.value_and_grad(function, (0, 1), options=sg.Options(threads=1))
+    plain = sg.value_and_grad(function, (0, 1), options=sg.Options(compiler="none"))
+    for x in (rng.normal(size=4), np.full(4, -0.0), np.array([1.0, np.inf, -2.0, np.nan])):
+        with np.errstate(all="ignore"):
+            expected, found = plain(x, w), derived(x, w)
+        for one, two in zip((found[0], *found[1]), (expected[0], *expected[1]), strict=True):
+            np.testing.assert_allclose(one, two, rtol=1e-14, atol=1e-14)
+    assert not re.search(r"(?<![\w.])[-\d.]+ \* [-\d.]+|(?<![\w.])1\.0 \* |\* 1\.0\b|\+= 0\.0;", code(derived))
 
 
 def test_rows_of_five_are_copied_column_by_column() -> None:

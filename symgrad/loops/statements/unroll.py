@@ -57,7 +57,7 @@ def unroll(lowered: LoopProgram) -> LoopProgram:
     splitting = Splitting(statements := [s for group in made for s in group])
     statements = [splitting.statement(s) for s in statements]
     born = [*splitting.parts.values()]
-    statements, packed = walked_by_ones(living(forwarded(without_starts(statements), born)))
+    statements, packed = walked_by_ones(living(forwarded(without_starts(propagated(statements, born)), born)))
     return lowered.with_(body=tuple(statements), arrays=(*lowered.arrays, *born, *packed))
 
 
@@ -207,13 +207,27 @@ def folded_value(value: Apply | IndexValue) -> Any:
         return number(value.index, value.dtype) if type(value.index) is int else value
     if value.op.numpy is np.where and isinstance(value.args[0], Number):
         kept = value.args[1 if value.args[0].value else 2]
-        if (kept.array if isinstance(kept, Access) else kept).dtype == value.dtype:
+        if dtype_of(kept) == value.dtype:
             return kept
     if not all(isinstance(a, Number) for a in value.args):
-        return value
+        return _without_ones(value)
     known: Any = [np.asarray(a.value, a.dtype) for a in value.args]  # type: ignore[union-attr]  # numbers, all of them
     with np.errstate(all="ignore"):
         return number(value.op.evaluate(*known, **dict(zip(value.op.params, value.params, strict=True))), value.dtype)
+
+
+def _without_ones(value: Apply) -> Any:
+    """Leave out a factor of 1."""
+    if value.is_product:
+        for one, other in (value.args, value.args[::-1]):
+            if isinstance(one, Number) and one.value == 1 and dtype_of(other) == value.dtype:
+                return other
+    return value
+
+
+def dtype_of(value: Any) -> np.dtype[Any]:
+    """Return the dtype of a value's elements."""
+    return (value.array if isinstance(value, Access) else value).dtype  # type: ignore[no-any-return]
 
 
 def element(access: Access, by: dict[Axis, int]) -> Any:
@@ -346,6 +360,51 @@ class Splitting:
         return made
 
 
+# -- constants
+
+
+def propagated(statements: list[Statement], born: list[Array]) -> list[Statement]:
+    """Compute what is made of numbers alone, as far as it is: elements are numbers until something else is added.
+
+    A zero that is added to what began at another number than -0.0 changes no bit: no sum becomes -0.0 later.
+    """
+    able = set(born)
+    known: dict[Array, tuple[int, Number]] = {}  # where an array that is one number is set, and to what
+    sums: set[Array] = set()  # that are not -0.0
+    kept: list[Statement] = []
+    for s in statements:
+        target = s.target
+        if any(access.array in known for access in s.reads):
+            s = s.mapped(  # noqa: PLW2901 - the same statement, of numbers
+                lambda a, target=target: known[a.array][1] if a is not target and a.array in known else a,  # type: ignore[misc]
+                lambda index: index, folded_value,
+            )
+            for access in s.reads:  # to look something up
+                known.pop(access.array, None)
+        array, value = target.array, s.value
+        if array in able and isinstance(value, Number) and value.dtype == array.dtype and not s.ranges:
+            if s.how == How.SET and writes_all(s):
+                known[array] = len(kept), value
+                sums.discard(array)
+                kept.append(s)
+                continue
+            if s.how == How.ADD and array in known and writes_all(s):
+                place, start = known[array]
+                with np.errstate(all="ignore"):
+                    total = number(np.add(*[np.asarray(x.value, x.dtype) for x in (start, value)]), array.dtype)
+                known[array], kept[place] = (place, total), kept[place].with_(value=total)
+                continue
+            if s.how == How.ADD and array in sums and value.value == 0:
+                continue
+        _, start = known.pop(array, (0, None))
+        if s.how != How.ADD:
+            sums.discard(array)
+        elif start is not None and not np.signbit(start.value):
+            sums.add(array)
+        kept.append(s)
+    return kept
+
+
 # -- starts
 
 
@@ -379,7 +438,7 @@ def writes_all(s: Statement) -> bool:
 def begins(s: Statement, start: Statement) -> bool:
     """Whether it is a first term that is the same with and without its start: 0.0 + -0.0 is 0.0."""
     value: Any = s.value
-    if (value.array if isinstance(value, Access) else value).dtype != s.target.array.dtype:
+    if dtype_of(value) != s.target.array.dtype:
         return False
     known = start.value.value  # type: ignore[union-attr]  # a start is a number
     if s.how == How.ADD and s.target.array.dtype.kind == "f" and not _is_own_square(value):

@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -23,11 +23,11 @@ from symgrad.ops.arrays.contract import LETTERS, einsum, parse
 from symgrad.ops.arrays.indexing import scatter_add
 from symgrad.ops.arrays.reduce import sum_
 from symgrad.ops.arrays.updates import add_at
-from symgrad.ops.control.cond import call
+from symgrad.ops.control.cond import call, cond
 from symgrad.ops.control.results import closure, read_by, result
 from symgrad.ops.control.scan import scan
 from symgrad.ops.control.while_ import while_
-from symgrad.transforms.build import is_number, literal, make, shaped, written
+from symgrad.transforms.build import array, input_like, is_number, literal, make, scalar, shaped, written
 from symgrad.transforms.derive.batch import batch
 from symgrad.transforms.derive.control import closed, nested
 from symgrad.transforms.tuned import LATE_ELEMENTS
@@ -282,33 +282,73 @@ def _accumulated(body: Program) -> Program:
 
 
 def trim_scans(program: Program) -> Program:
-    """Leave out of loops what nobody reads, and carry on nothing that stays as it is; with no carry, it is no loop."""
+    """Leave out of loops what nobody reads, and carry on nothing that stays as it is; with no carry, it is no loop.
+
+    Branches and calls give nothing that nobody reads, are given nothing that they do not, and know the numbers.
+    """
     used: dict[Node, set[int]] = defaultdict(set)
     for node in program.nodes():
-        if isinstance(node.op, Result) and node.inputs[0].op in {call, scan, while_}:
+        if isinstance(node.op, Result) and node.inputs[0].op in {call, cond, scan, while_}:
             used[node.inputs[0]].add(node.param("number"))
-    calls = {node: sorted(own) for node, own in used.items() if node.op is call}
-    if any(len(own) < len(node.param("body").outputs) for node, own in calls.items()):
-        return trim_scans(_trimmed_calls(program, calls))
+    trimmed = {
+        node: own for node in used
+        if node.op not in {scan, while_} and (own := _Trimmed.of(node, sorted(used[node]))) is not None
+    }
+    if trimmed:
+        return trim_scans(_without_idle(program, trimmed))
     return applied(program, {
         node: change for node in loops_of(program, scan, while_)
         if (change := (_trimmed if node.op is scan else _trimmed_while)(Parts(node), used[node])) is not None
     })
 
 
-def _trimmed_calls(program: Program, calls: dict[Node, list[int]]) -> Program:
-    """Let calls give nothing that nobody reads."""
-    bodies: dict[Any, Program] = {}
+class _Trimmed(NamedTuple):
+    """What is left of a branch or a call: the numbers of results and of operands, and operands that are numbers."""
+
+    results: tuple[int, ...]
+    operands: tuple[int, ...]
+    numbers: tuple[tuple[int, Node], ...]
+
+    @classmethod
+    def of(cls, node: Node, results: list[int]) -> _Trimmed | None:
+        """Find it; None where all is left."""
+        held = bodies(node)
+        given = node.inputs[-len(held[0].inputs) :] if held[0].inputs else ()
+        read = set[Node]().union(*[_read(body, [body.outputs[k] for k in results]) for body in held])
+        kept = [k for k in range(len(given)) if any(body.inputs[k] in read for body in held)]
+        numbers = [(k, given[k]) for k in kept if scalar(given[k]) is not None and given[k].shape == ()]
+        left = [k for k in kept if k not in dict(numbers)]
+        if len(left) == len(given) and len(results) == len(held[0].outputs):
+            return None
+        return cls(tuple(results), tuple(left), tuple(numbers))
+
+    def body(self, body: Program) -> Program:
+        """Make what is left of a program."""
+        own, known = Graph(), dict(self.numbers)
+        given = [
+            literal(own, array(known[k])) if k in known else input_like(own, x.param("name"), x)
+            if k in self.operands else shaped(own, literal(own, 0, x.dtype), x.shape) for k, x in enumerate(body.inputs)
+        ]
+        wanted = replace(body, outputs=tuple([body.outputs[k] for k in self.results]))
+        return Program(tuple([given[k] for k in self.operands]), tuple(replaced(own, wanted, given)), body.name)
+
+
+def _without_idle(program: Program, trimmed: dict[Node, _Trimmed]) -> Program:
+    """Make branches and calls of what is left of them; equal ones are equal still."""
+    made: dict[Any, Program] = {}
 
     def rewrite(graph: Graph, node: Node, inputs: tuple[Node, ...]) -> Node:
-        if node in calls:
-            body = node.param("body")
-            key = body, tuple(calls[node])
-            if key not in bodies:
-                bodies[key] = closed(body.inputs, [body.outputs[k] for k in calls[node]], body.name)
-            return make(graph, call, *inputs, body=bodies[key])
-        if isinstance(node.op, Result) and node.inputs[0] in calls:
-            return make(graph, result, *inputs, number=calls[node.inputs[0]].index(node.param("number")))
+        if node in trimmed:
+            left = trimmed[node]
+            for body in bodies(node):
+                if (body, left) not in made:
+                    made[body, left] = left.body(body)
+            named = {name: made.get((held, left), held) for name, held in node.named.items()}
+            first = len(inputs) - len(bodies(node)[0].inputs)
+            return make(graph, node.op, *inputs[:first], *[inputs[first + k] for k in left.operands], **named)
+        if isinstance(node.op, Result) and node.inputs[0] in trimmed:
+            number = trimmed[node.inputs[0]].results.index(node.param("number"))
+            return make(graph, result, *inputs, number=number)
         return copied(graph, node, inputs)
 
     return rebuild(program, rewrite)
