@@ -8,12 +8,14 @@ import shlex
 import sys
 import traceback
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import click
 
 import symgrad
+from symgrad.api.step.step import Step
 from symgrad.cli import arguments, terminal
 from symgrad.errors import GradientCheckError
 from symgrad.pipeline import NAMES
@@ -109,6 +111,8 @@ def emit(
     """Write a package of C: value and gradient as functions that need no Python, with their tests.
 
     Example: symgrad emit loss.py:loss --arg w=f64[d] --arg X=f64[n,d] --arg y=f64[n] --out build/loss_grad
+
+    A step of compile_step becomes a function that reads parameters, state and batch, and writes the new ones.
     """
     from symgrad.emit.derive import Specialization, examples_for
     from symgrad.emit.package import emit_calls, request
@@ -124,6 +128,8 @@ def emit(
         for target in targets:
             fun = arguments.function(target)
             known = getattr(signature_of(fun), "parameters", ())  # of several functions each has some
+            if isinstance(fun, Step):
+                fun, whats = _of_step(fun, words), ("value",)
             own = words if len(targets) == 1 else {name: spec for name, spec in words.items() if name in known}
             used.update(own)
             found = arguments.call(fun, own)
@@ -138,6 +144,14 @@ def emit(
         with contextlib.redirect_stdout(sys.stderr):  # what the functions print while they are traced
             package = emit_calls(calls, whats, by, asked)
     click.echo(f"{', '.join(package.functions)} in {out}: make -C {shlex.quote(out)} check")
+
+
+def _of_step(step: Step, words: dict[str, Any]) -> Callable[..., Any]:
+    """Take a step as a function; its optimizer says what the state of its parameters is."""
+    if "params" not in words:
+        raise terminal.Refused("argument params has no spec and no default: --arg params.W=f64[5,3], for example")
+    words.setdefault("state", step.state_of(words["params"]))
+    return step.as_function()
 
 
 @cli.command()

@@ -7,15 +7,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from symgrad.api.call.arguments import Argnums, Arguments, annotated_specs
+from symgrad.api.trees import tree_map
 from symgrad.errors import ArgumentValueError
-from symgrad.trace.signature import specs_in
+from symgrad.trace.signature import Spec, leaf_spec, specs_in
+from symgrad.trace.structures import flattened
 
 if TYPE_CHECKING:
+    from symgrad.api.step.step import Step
     from symgrad.emit.files import Package
 
 
 def emit(
-    fun: Callable[..., Any] | Sequence[Callable[..., Any]], specs: Any, out: str | Path, *,
+    fun: Callable[..., Any] | Sequence[Callable[..., Any]] | Step, specs: Any, out: str | Path, *,
     what: str | Iterable[str] = "value_and_grad", wrt: Argnums | list[int | str] = 0, name: str | None = None,
     profile: str = "embedded", blas: bool = False, python: bool = False, line_directives: bool = False,
     cc: str | None = None, units: Mapping[str, str] | None = None, sizes: Mapping[str, int] | None = None,
@@ -25,10 +28,12 @@ def emit(
     """Write a package of C that computes a function's derivatives: C99 with its tests, for make and for CMake.
 
     Args:
-        fun: a NumPy function, or several that go into one package.
+        fun: a NumPy function, or several that go into one package; or a step of `compile_step`, which becomes a
+            function that reads parameters, state and batch, and writes new parameters, a new state and the value.
         specs: shapes and dtypes of the arguments: a tuple, or a dict by name; ``"f64[n,d]"`` leaves extents open, and
             these become arguments of the C. Of several functions, each takes from a dict what it has arguments for;
             what is in no dict, or None, is read from annotations of jaxtyping's (``Float64[np.ndarray, "n d"]``).
+            Of a step ``(params, state, *batch)``: specs, or arrays, whose call is recorded then.
         out: the folder, which is made, or holds an earlier package; its name is the module's.
         what: ``value``, ``grad``, ``value_and_grad``, ``jvp``, ``vjp``, ``hvp``, ``hessian``, ``jacobian``, or
             several of them.
@@ -64,9 +69,13 @@ def emit(
     >>> package.functions
     ('square_value', 'square_grad')
     """
+    from symgrad.api.step.step import Step
     from symgrad.emit.derive import Specialization, examples_for
     from symgrad.emit.package import emit_calls, request
 
+    if isinstance(fun, Step):
+        examples = [*examples, *([] if any(isinstance(one, Spec) for one in flattened(specs)[0]) else [specs])]
+        fun, what, specs = fun.as_function(), "value", tree_map(lambda one: leaf_spec(one, "of a step"), specs)
     funs: list[Any] = list(fun) if isinstance(fun, (list, tuple)) else [fun]
     static = (static_argnames,) if isinstance(static_argnames, str) else tuple(static_argnames)
     given = {} if specs is None else specs_in(specs)

@@ -37,7 +37,7 @@ OTHER = -2
 
 MEET, NOT_FINITE, UPDATE = -3, -4, 1_000_000
 """What steps of training return, and have written nothing for a batch: where what is written shares memory with another
-array; where a value or a gradient is not finite; where a check of the update fails, and its number."""
+array, where a value or a gradient is not finite, and (with its number) where a check of the update fails."""
 
 STEPS = "sg_steps"
 """The function that takes steps of training."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -53,7 +54,7 @@ def adam(p, g, m, v):
 
 
 BOTH = ((0, 0), (1, 1))
-PROGRAMS = {  # a function, its arguments, the pairs, and how many results have to be copied
+PROGRAMS: dict[str, Any] = {  # a function, its arguments, the pairs, and how many results have to be copied
     "its own element": (lambda a, b: (a - 0.1 * b, b), (V, W), ((0, 0),), 0),
     "both change places": (lambda a, b: (b * 1.0, a * 1.0), (V, W), BOTH, 1),
     "backwards": (lambda a, b: (a[::-1] * 2, b + np.sum(a)), (V, W), BOTH, 1),

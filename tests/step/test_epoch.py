@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import numpy as np
 import pytest
@@ -89,7 +90,7 @@ def test_a_label_out_of_range_leaves_the_state_of_the_batch_before():
         params, state = begun()
         with pytest.raises(IndexError, match=r"batch 5: an index is out of bounds for an axis with size 3") as caught:
             step.epoch(params, state, X, wrong, batch=10)
-        found = caught.value
+        found: Any = caught.value
         assert found.batch == 5
         assert (found.params["W"] is params["W"]) is donate
         theirs, kept, expected = one_by_one(loss, np.arange(50))

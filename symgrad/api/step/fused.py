@@ -76,8 +76,8 @@ class Moved(NamedTuple):
 def update_of(function: Function[..., Any], params: Tree, state: Tree, moved: Sequence[int], *, donate: bool) -> Moved:
     """Compile an optimizer's update of some parameters; with `donate` into the memory of what it changes."""
     leaves, tree = flattened((params, state))
-    numbered = optree.tree_unflatten(tree, range(len(leaves)))
-    own, structure = flattened(parts(*numbered, moved))
+    numbered: Any = optree.tree_unflatten(tree, range(len(leaves)))
+    own, structure = flattened(parts(numbered[0], numbered[1], moved))
     given = parts(params, state, moved)
     slopes = [np.broadcast_to(np.zeros((), leaf.dtype), leaf.shape) for leaf in flattened(given[0])[0]]
     of_params = flattened(given[0])[1].num_leaves

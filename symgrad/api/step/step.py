@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -19,7 +20,7 @@ from symgrad.errors import ArgumentError, ArgumentValueError, NonFiniteError, Sy
 from symgrad.options import Options
 from symgrad.render.source import NOT_FINITE
 from symgrad.trace import optree
-from symgrad.trace.signature import Signature
+from symgrad.trace.signature import Signature, Spec, leaf_spec, signature_of
 from symgrad.trace.state import active
 from symgrad.trace.structures import flattened
 
@@ -78,7 +79,7 @@ class Step:
     ) -> None:
         self._settings = {"frozen": frozen, "has_aux": has_aux}
         self._loss, self._options, self._raises, self._donate = loss, options, raises, donate
-        self._frozen = frozen
+        self._frozen, self._optimizer = frozen, optimizer
         self._gradient = function("step", loss, _value_and_gradient, self._settings, options=options)
         self._update: Function[..., Any] = jit(optimizer.update, options=options)
         self._unused: list[str] | None = None
@@ -106,7 +107,7 @@ class Step:
         """
         params = _numbers_as_arrays(params)
         if not active.entered:
-            found = self._in_c(params, state, batch)
+            found: tuple[Tree, Tree, Any] | None = self._in_c(params, state, batch)
             if found is not None:
                 return found
         value, grads = self._value_and_gradient(params, batch)
@@ -249,6 +250,23 @@ class Step:
             raise ArgumentError(f"gradients in another structure than the parameters: {error}") from None
         found = {path: g for path, g in zip(tree_paths(params), given, strict=True) if g is not None}
         return self._moved(params, found, state)
+
+    def as_function(self) -> Callable[..., Any]:
+        """Return a function in Python of what a step takes, and of what it gives: to trace, or to emit."""
+        def stepped(*args: Any) -> Any:
+            return self(*args)
+
+        own = signature_of(self._loss)
+        names = [] if own is None else [*own.parameters.values()][1:]
+        first = [inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD) for name in ("params", "state")]
+        stepped.__name__ = stepped.__qualname__ = f"{self.__name__}_step"
+        stepped.__signature__ = inspect.Signature([*first, *names])  # type: ignore[attr-defined]
+        return stepped
+
+    def state_of(self, params: Tree) -> Tree:
+        """Describe by specs the state that belongs to parameters, which may be specs themselves."""
+        empty = tree_map(lambda one: np.zeros(one.shape, one.dtype) if isinstance(one, Spec) else one, params)
+        return tree_map(lambda one: leaf_spec(one, "state"), self._optimizer.init(empty))
 
     @property
     def unused(self) -> list[str]:
@@ -469,7 +487,8 @@ def _check_donated(params: Tree, state: Tree, moved: Sequence[int]) -> None:
     """
     accessors = [shown(one.codify("")) for one in flattened((params, state))[1].accessors()]
     leaves, tree = flattened((params, state))
-    of = flattened(parts(*optree.tree_unflatten(tree, range(len(leaves))), moved))[0]
+    numbered: Any = optree.tree_unflatten(tree, range(len(leaves)))
+    of = flattened(parts(numbered[0], numbered[1], moved))[0]
     arrays = [(accessors[k], leaves[k]) for k in of if isinstance(leaves[k], np.ndarray)]
     for name, array in arrays:
         flags, instead = array.flags, f"{name}.copy(), or donate=False"
