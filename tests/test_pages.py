@@ -139,6 +139,10 @@ def test_the_page_of_layers_runs(request):
     run("layers", request)
 
 
+def test_the_page_of_sparse_gradients_and_matrices_runs(request):
+    run("sparse", request)
+
+
 def test_the_page_of_training_runs(request):
     run("training", request)
 
@@ -152,7 +156,7 @@ def test_the_page_of_scale_runs(request):
 GROUPS = {
     "Compile and differentiate": ("jit", "grad", "value_and_grad", "jacfwd", "jacrev", "hessian", "hvp", "vmap"),
     "Differentiate at a point": ("jvp", "vjp", "linearize", "gradients", "stop_gradient"),
-    "Train": ("compile_step",),
+    "Train": ("compile_step", "RowSparse",),
     "Loops and branches": ("scan", "fori_loop", "while_loop", "cond", "switch", "checkpoint"),
     "Check": ("check_grads",),
     "Formulas in SymPy": ("from_sympy",),

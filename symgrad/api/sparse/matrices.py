@@ -47,8 +47,8 @@ class Matrix:
         """Stand for one of its elements."""
         self.kind, self.shape, self.data, self.where = kind, shape, data, where
 
-    @property
-    def __class__(self) -> Any:  # type: ignore[misc]  # what isinstance() sees
+    @property  # type: ignore[misc]  # what isinstance() sees
+    def __class__(self) -> Any:
         return self.kind
 
     @property
