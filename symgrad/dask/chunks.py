@@ -86,6 +86,8 @@ def value_and_grad(
 class Chunked:
     """A loss over chunks, and the functions that it was compiled to: one for each structure of arguments."""
 
+    gives_gradient = True  # for `compile_step`
+
     def __init__(
         self, loss: Any, names: Sequence[str], places: Sequence[int], options: Options, *, sparse: bool, mean: bool,
         mixed: bool,

@@ -119,6 +119,23 @@ def test_gradients_by_rows_of_a_table_stay_rows(scheduler):
     np.testing.assert_allclose(grads["E"].to_dense(), whole, rtol=1e-14)
 
 
+def test_a_compiled_step_and_fit_take_it_as_a_loss():
+    def squares(p, X, y):
+        return np.mean((X @ p["w"] + p["b"] - y) ** 2)
+
+    opt, start = sg.optim.momentum(0.1, 0.5), {"w": np.zeros(5), "b": np.float64(0.0)}
+    over = sg.dask.value_and_grad(squares, ("X", "y"))
+    for frozen in ((), ("b",)):
+        step, plain = [sg.compile_step(one, opt, frozen=frozen) for one in (over, squares)]
+        found = sg.fit(step, start, opt.init(start), [(DX, DY)], epochs=5, validation=lambda p: over(p, DX, DY)[0])
+        params, state = start, opt.init(start)
+        for _ in range(5):
+            params, state, _ = plain(params, state, X, Y)
+        np.testing.assert_allclose(found[0]["w"], params["w"], rtol=1e-12)
+        np.testing.assert_allclose(found[0]["b"], params["b"], rtol=1e-12)
+        assert step.unused == []
+
+
 def test_scipy_minimizes_it():
     over = sg.dask.value_and_grad(lambda w, X, y: np.mean((X @ w - y) ** 2), ("X", "y"))
     fit = minimize(over, np.zeros(5), args=(DX, DY), jac=True, method="BFGS", options={"gtol": 1e-9})
@@ -169,7 +186,7 @@ def test_machines_that_differ_are_refused(monkeypatch):
     kinds = iter([("threads", str(1 + k // 4)) for k in range(100)])
     monkeypatch.setattr(travelling, "_machine", lambda _: (("symgrad", "1"), next(kinds)))
     with dask.config.set(scheduler="synchronous"):
-        with pytest.raises(ArgumentValueError, match="threads: (1 and 2|2 and 1)"):
+        with pytest.raises(ArgumentValueError, match=r"threads: (1 and 2|2 and 1)"):
             OVER(START, DX, {"l2": 0.1}, DY)
         mixed = sg.dask.value_and_grad(loss, chunked=("X", "y"), mixed=True)
         assert mixed(START, DX, {"l2": 0.1}, DY)[0] == WHOLE[0]

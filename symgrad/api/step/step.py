@@ -36,7 +36,8 @@ def compile_step(
     """Compile a loss, its gradient and an optimizer's update.
 
     Args:
-        loss: ``loss(params, *batch)`` returns one number; `params` are arrays in a structure.
+        loss: ``loss(params, *batch)`` returns one number; `params` are arrays in a structure. Or one over chunks, as
+            `symgrad.dask.value_and_grad` makes it.
         optimizer: one of `symgrad.optim`, or a chain of them.
         donate: write the new parameters and the new state into the arrays of the old ones.
         frozen: paths of parameters that stay as they are: ``"layer/W"``, or ``"layer"`` for all below it.
@@ -80,6 +81,7 @@ class Step:
         self._settings = {"frozen": frozen, "has_aux": has_aux}
         self._loss, self._options, self._raises, self._donate = loss, options, raises, donate
         self._frozen, self._optimizer = frozen, optimizer
+        self._derived = getattr(loss, "gives_gradient", False)  # of chunks, say, which are not here
         self._gradient = function("step", loss, _value_and_gradient, self._settings, options=options)
         self._update: Function[..., Any] = jit(optimizer.update, options=options)
         self._unused: list[str] | None = None
@@ -145,6 +147,8 @@ class Step:
 
         With `rows` the batch is all there is, and `part` its first rows.
         """
+        if self._derived:
+            return None
         entry, leaves, serves = self._gradient.serving(params, *(batch if part is None else part))
         call = entry.call
         if not call.is_compiled or any(port.fortran for port in call.interface.inputs) or entry.signature.statics:
@@ -321,18 +325,24 @@ class Step:
 
     def _value_and_gradient(self, params: Tree, batch: tuple[Any, ...]) -> tuple[Any, dict[str, Any]]:
         """Return the value and the gradients by path."""
-        value, grads = self._gradient(params, *batch)
-        if self._raises and not all(np.isfinite(leaf).all() for leaf in flattened((value, grads))[0]):
-            self._raise_not_finite(params, batch)
         named = tree_paths(params)
         stay = _frozen(named, self._frozen)
+        if self._derived:
+            value, tree = self._loss(params, *batch)
+            every = zip(named, flattened(params)[1].flatten_up_to(tree), strict=True)
+            grads = {path: grad for path, grad in every if path not in stay}
+        else:
+            value, grads = self._gradient(params, *batch)
+        if self._raises and not all(np.isfinite(leaf).all() for leaf in flattened((value, grads))[0]):
+            self._raise_not_finite(params, batch)
         self._unused = [path for path in named if path not in grads and path not in stay]
         return value, grads
 
     def _raise_not_finite(self, params: Tree, batch: tuple[Any, ...]) -> None:
         """Find the line where it began."""
-        options = replace(self._options, debug_nans=True)
-        function("step", self._loss, _value_and_gradient, self._settings, options=options)(params, *batch)
+        if not self._derived:
+            options = replace(self._options, debug_nans=True)
+            function("step", self._loss, _value_and_gradient, self._settings, options=options)(params, *batch)
         raise NonFiniteError(f"the loss or the gradient of {self.__name__}() holds NaN or Inf")
 
     def _moved(self, params: Tree, grads: dict[str, Any], state: Tree) -> tuple[Tree, Tree]:
