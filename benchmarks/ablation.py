@@ -1,9 +1,10 @@
 """``python -m benchmarks --ablate``: what each pass is worth, by leaving it out, one at a time, of every program.
 
-Every program is tried as it is, in single precision, and, where `benchmarks.named` knows names for its extents, with
-those; in one thread, but for passes about threads. Calls with and without a pass take turns, and minima are compared,
-so that other programs on the machine matter little. A pass says what it is for; one for time has to show it here: on
-some program it gains at least five per cent.
+Every program is tried as it is, in single precision, where `benchmarks.named` knows names for its extents with
+those, and as it is rewritten in `benchmarks.programs.rewritten`; in one thread, but for passes about threads, and with
+a BLAS for the one about that. Calls with and without a pass take turns, and minima are compared, so that other programs
+on the machine matter little. A pass says what it is for; one for time has to show it here: on some program it gains at
+least five per cent.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -22,6 +23,7 @@ import symgrad as sg
 from benchmarks.measure import interleaved
 from benchmarks.named import NAMES
 from benchmarks.peers import leaves
+from benchmarks.programs.rewritten import REWRITTEN
 from benchmarks.run import distance
 from benchmarks.workload import Workload
 from symgrad.build.toolchain.find import find
@@ -32,6 +34,11 @@ from symgrad.transforms.passes import LOOPS, OPTIMIZE, STABILIZE
 
 WORTH = 1.05
 """A pass for time gains this much on one program at least."""
+
+CHOICES = (
+    sg.Options(cache=False, threads=1), sg.Options(cache=False), sg.Options(cache=False, threads=1, blas=True),
+)
+"""The options that programs are compiled with: for each pass the first of them that run it."""
 
 
 class Loss(NamedTuple):
@@ -93,13 +100,13 @@ class Variant(NamedTuple):
 
 
 def variants(work: Workload) -> Iterator[Variant]:
-    """Give a workload's forms: as it is, in single precision, with names for its extents."""
+    """Give a workload's forms: as it is, in single precision, with names for its extents, rewritten."""
     arguments = work.arguments()
 
-    def make(options: sg.Options, names: Any = False) -> Any:
+    def make(options: sg.Options, names: Any = False, function: Any = work.function) -> Any:
         if work.by is None:
-            return sg.jit(work.function, options=options, dynamic=names)
-        return sg.value_and_grad(work.function, argnums=work.by, options=options, dynamic=names)
+            return sg.jit(function, options=options, dynamic=names)
+        return sg.value_and_grad(function, argnums=work.by, options=options, dynamic=names)
 
     yield Variant(work.name, make, arguments)
     found, tree = optree.tree_flatten(arguments)  # type: ignore[arg-type, var-annotated]  # arrays, in dicts some
@@ -109,6 +116,8 @@ def variants(work: Workload) -> Iterator[Variant]:
         yield Variant(f"{work.name}, f32", make, optree.tree_unflatten(tree, single))  # type: ignore[arg-type]
     for names in NAMES.get(work.name, ())[-1:]:
         yield Variant(f"{work.name}, named", partial(make, names=names), arguments)
+    for function in REWRITTEN.get(work.function, ()):
+        yield Variant(f"{work.name}, {function.__name__}", partial(make, function=function), arguments)
 
 
 def c_of(program: Any, options: sg.Options) -> str:
@@ -138,16 +147,16 @@ class Whole(NamedTuple):
 def ablate(works: Iterable[Workload], seconds: float, step: Callable[[str], None]) -> list[Worth]:
     """Leave out each pass of each program, where it may be left out; compare results and times, calls interleaved."""
     target = Target() if (tools := find(sg.Options())) is None else tools.target
-    worths = [Worth(one) for one in passes() if one.purpose is not Purpose.NECESSITY and one.runs(sg.Options(), target)]
+    worths = [Worth(one) for one in passes() if one.purpose is not Purpose.NECESSITY]
     before = {one.name for one in (*STABILIZE, *LOOPS, *OPTIMIZE)}
-    threads = {w.found.name: 1 if w.found.runs(sg.Options(threads=1), target) else None for w in worths}
+    chosen = {w.found.name: next((o for o in CHOICES if w.found.runs(o, target)), CHOICES[0]) for w in worths}
     for work in works:
         step(work.name)
         for variant in variants(work):
-            wholes = {n: Whole.of(variant, sg.Options(cache=False, threads=n)) for n in {*threads.values()}}
+            wholes = {options: Whole.of(variant, options) for options in dict.fromkeys(chosen.values())}
             for worth in worths:
-                number = threads[worth.found.name]
-                without, whole = sg.Options(cache=False, threads=number, without=(worth.found.name,)), wholes[number]
+                options = chosen[worth.found.name]
+                without, whole = replace(options, without=(worth.found.name,)), wholes[options]
                 try:
                     less, other = variant.make(without), whole.program
                     if worth.found.name in before:

@@ -396,10 +396,10 @@ def propagated(statements: list[Statement], born: list[Array]) -> list[Statement
                 continue
             if s.how == How.ADD and array in sums and value.value == 0:
                 continue
-        _, start = known.pop(array, (0, None))
+        found = known.pop(array, None)
         if s.how != How.ADD:
             sums.discard(array)
-        elif start is not None and not np.signbit(start.value):
+        elif found is not None and not np.signbit(found[1].value):
             sums.add(array)
         kept.append(s)
     return kept
