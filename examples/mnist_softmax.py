@@ -77,7 +77,7 @@ def main(path=None) -> None:
     by_numpy = time.perf_counter() - since
     right = np.mean(np.argmax(x_test @ params["W"] + params["b"], axis=1) == labels_test)
     print(f"loss {values[0]:.12f} at first, {values[-1]:.12f} in the last batch")
-    print(f"{STEPS} batches in {taken:.2f} s, by hand in NumPy {by_numpy:.2f} s; {right:.1%} of the test images are right")
+    print(f"{STEPS} batches in {taken:.2f} s, by hand in NumPy {by_numpy:.2f} s; {right:.1%} of the tests are right")
     pairs = [(params["W"], W), (params["b"], b), (values, known)]
     off = max(np.max(np.abs(np.asarray(one) - other)) for one, other in pairs)
     if off > 1e-9 or abs(values[0] - np.log(10)) > 1e-12 or right < 0.91:
