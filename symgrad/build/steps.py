@@ -57,7 +57,7 @@ class Given(NamedTuple):
     Attributes:
         dtype, shape: what it must be.
         first, second: its place among the arrays of the gradient and of the update, -1 for none.
-        number: its type, where it is a number and no array.
+        number: the types it may have, where it is a number and no array.
         written: the update writes it.
         by_rows: a batch of its rows is what the gradient reads.
     """
@@ -66,7 +66,7 @@ class Given(NamedTuple):
     shape: tuple[int, ...]
     first: int = -1
     second: int = -1
-    number: type | None = None
+    number: tuple[type, ...] = ()
     written: bool = False
     by_rows: bool = False
 
@@ -238,7 +238,7 @@ class Steps:
         held = False
         try:
             for k, kind, array in self._numbers:
-                if type(leaves[k]) is not kind:
+                if type(leaves[k]) not in kind:
                     return None
                 array[()] = leaves[k]
             held = True

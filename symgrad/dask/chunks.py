@@ -86,7 +86,7 @@ def value_and_grad(
 class Chunked:
     """A loss over chunks, and the functions that it was compiled to: one for each structure of arguments."""
 
-    gives_gradient = True  # for `compile_step`
+    symgrad_mode = "value_and_grad"  # as `compile_step` asks
 
     def __init__(
         self, loss: Any, names: Sequence[str], places: Sequence[int], options: Options, *, sparse: bool, mean: bool,

@@ -19,6 +19,9 @@ from symgrad.trace import optree
 from symgrad.trace.structures import flattened
 
 Tree = Any
+NUMPYS: dict[type, Callable[[Any], Any]] = {float: np.float64, int: np.int64}
+"""What NumPy has for Python's numbers."""
+
 COUNTED = frozenset({"t", "hyper"})
 """What a state holds that has no value for each parameter."""
 
@@ -150,12 +153,14 @@ class Fused:
         given = []
         ports = first.call.interface.inputs
         for k, leaf in enumerate(leaves):
-            number = None if isinstance(leaf, np.ndarray) else type(leaf)
+            kind: tuple[type, ...] = () if isinstance(leaf, np.ndarray) else (type(leaf),)
             place = k if k < count else k - both + count if k >= both else -1
             second_place = update.inputs.index(k) if k in update.inputs else -1
             dtype = ports[place].dtype if place >= 0 else kinds[k]
+            if kind and place < 0:  # of the state: Python's numbers are as good as NumPy's
+                kind += tuple([one for one, numpys in NUMPYS.items() if numpys in kind])
             by_rows = bool(rows) and k >= both
-            given.append(Given(dtype, shapes[k], place, second_place, number, k in update.written, by_rows))
+            given.append(Given(dtype, shapes[k], place, second_place, kind, k in update.written, by_rows))
         for half, call in enumerate((first.call, second.call)):
             start = len(call.interface.inputs) - len(self.outside[half]())
             for k, port in enumerate(call.interface.inputs[start:], start):
@@ -163,10 +168,10 @@ class Fused:
                 given.append(Given(port.dtype, array.shape, *((k, -1) if half == 0 else (-1, k))))
                 self.names.append(f"{call.signature.paths[k]}, an array from outside")
         self.values, slopes_tree = entry.tree.children()
-        number = self.values.num_leaves
+        outputs = self.values.num_leaves
         begin = len(ports)
         results = [
-            Given(first.call.interface.outputs[k].dtype, first.plan.outputs[k], begin + k) for k in range(number)
+            Given(first.call.interface.outputs[k].dtype, first.plan.outputs[k], begin + k) for k in range(outputs)
         ]
         self.new = [] if update.written else update.results
         made = zip(second.call.interface.outputs, second.plan.outputs, strict=True)
@@ -176,7 +181,7 @@ class Fused:
         paths = ["/".join(map(str, path)) for path in flattened(params)[1].paths()]
         order = [paths[k] for k in slopes[: slopes_tree.num_leaves]]
         between = [
-            (begin + number + k, slopes_tree.num_leaves + order.index(name))
+            (begin + outputs + k, slopes_tree.num_leaves + order.index(name))
             for k, (name,) in enumerate(slopes_tree.paths())
         ]
         self.halves = (entry, example), (update.entry, second_inputs)

@@ -13,7 +13,7 @@ import numpy as np
 from symgrad.api.call.function import AT_HAND, CacheInfo, Function
 from symgrad.api.modes.derivatives import jit, loss_at, with_gradient
 from symgrad.api.modes.mode import function
-from symgrad.api.step.fused import COUNTED, Fused, Moved, parts, shown, update_of, with_numbers
+from symgrad.api.step.fused import COUNTED, NUMPYS, Fused, Moved, parts, shown, update_of, with_numbers
 from symgrad.api.trees import tree_map, tree_paths
 from symgrad.build.call import MISS
 from symgrad.errors import ArgumentError, ArgumentValueError, NonFiniteError, SymgradError
@@ -36,8 +36,8 @@ def compile_step(
     """Compile a loss, its gradient and an optimizer's update.
 
     Args:
-        loss: ``loss(params, *batch)`` returns one number; `params` are arrays in a structure. Or one over chunks, as
-            `symgrad.dask.value_and_grad` makes it.
+        loss: ``loss(params, *batch)`` returns one number; `params` are arrays in a structure. Or what gives the
+            gradients itself, as ``sg.value_and_grad(loss)`` does: then the halves are two calls.
         optimizer: one of `symgrad.optim`, or a chain of them.
         donate: write the new parameters and the new state into the arrays of the old ones.
         frozen: paths of parameters that stay as they are: ``"layer/W"``, or ``"layer"`` for all below it.
@@ -81,7 +81,8 @@ class Step:
         self._settings = {"frozen": frozen, "has_aux": has_aux}
         self._loss, self._options, self._raises, self._donate = loss, options, raises, donate
         self._frozen, self._optimizer = frozen, optimizer
-        self._derived = getattr(loss, "gives_gradient", False)  # of chunks, say, which are not here
+        mode = getattr(loss, "symgrad_mode", getattr(getattr(loss, "__wrapped__", None), "symgrad_mode", None))
+        self._is_apart = mode == "value_and_grad"  # it gives the gradients itself, wherever it computes them
         self._gradient = function("step", loss, _value_and_gradient, self._settings, options=options)
         self._update: Function[..., Any] = jit(optimizer.update, options=options)
         self._unused: list[str] | None = None
@@ -107,11 +108,11 @@ class Step:
             ArgumentValueError: with ``donate=True`` an array that is written shares memory with another one.
             NonFiniteError: with ``on_nan="raise"``; nothing was written.
         """
-        params = _numbers_as_arrays(params)
         if not active.entered:
             found: tuple[Tree, Tree, Any] | None = self._in_c(params, state, batch)
             if found is not None:
                 return found
+        params = _with_numpys(params)
         value, grads = self._value_and_gradient(params, batch)
         return (*self._moved(params, grads, state), value)
 
@@ -124,12 +125,12 @@ class Step:
                 if found is not None:
                     return self._taken(fused, found, params, batch)
         with self._lock:
-            known = [*self._fused]
+            known, params = [*self._fused], _with_numpys(params)
             made = self._planned(params, state, batch)
             if made is None or made in known:
                 return None
             self._fused = (made, *known[: AT_HAND - 1])
-        found = made([*leaves], state)
+        found = made(flattened((params, state, batch))[0], state)
         return None if found is None else self._taken(made, found, params, batch)
 
     def _taken(self, fused: Fused, found: tuple[Any, ...], params: Tree, batch: tuple[Any, ...]) -> Any:
@@ -147,7 +148,7 @@ class Step:
 
         With `rows` the batch is all there is, and `part` its first rows.
         """
-        if self._derived:
+        if self._is_apart:
             return None
         entry, leaves, serves = self._gradient.serving(params, *(batch if part is None else part))
         call = entry.call
@@ -190,7 +191,7 @@ class Step:
             SymgradError: what a batch raises. Its attribute ``batch`` is the number of that batch, ``params`` and
                 ``state`` are those before it, and ``values`` the losses until then.
         """
-        params, plain = _numbers_as_arrays(params), tree_map(_rows_of, arrays)
+        params, plain = _with_numpys(params), tree_map(_rows_of, arrays)
         total = _same_rows(plain, batch)
         rows = None if order is None else _order_of(order, total)
         count = total if rows is None else len(rows)
@@ -231,7 +232,7 @@ class Step:
         Returns:
             ``(value, grads)``: gradients in the structure of the parameters, None for those that are frozen or unused.
         """
-        params = _numbers_as_arrays(params)
+        params = _with_numpys(params)
         value, grads = self._value_and_gradient(params, batch)
         return value, optree.tree_unflatten(flattened(params)[1], [*map(grads.get, tree_paths(params))])
 
@@ -246,14 +247,16 @@ class Step:
         Returns:
             ``(params, state)``: the new ones.
         """
-        params = _numbers_as_arrays(params)
-        structure = flattened(params)[1]
+        params = _with_numpys(params)
+        return self._moved(params, self._by_path(params, grads), state)
+
+    def _by_path(self, params: Tree, grads: Tree) -> dict[str, Any]:
+        """Give gradients the paths of their parameters; None is none."""
         try:
-            given = structure.flatten_up_to(grads)
+            given = flattened(params)[1].flatten_up_to(grads)
         except ValueError as error:
             raise ArgumentError(f"gradients in another structure than the parameters: {error}") from None
-        found = {path: g for path, g in zip(tree_paths(params), given, strict=True) if g is not None}
-        return self._moved(params, found, state)
+        return {path: g for path, g in zip(tree_paths(params), given, strict=True) if g is not None}
 
     def as_function(self) -> Callable[..., Any]:
         """Return a function in Python of what a step takes, and of what it gives: to trace, or to emit."""
@@ -316,7 +319,7 @@ class Step:
         return Cost(*[_summed(getattr(first, name), getattr(second, name)) for name in Cost.__dataclass_fields__])
 
     def _in_one_call(self, params: Tree, state: Tree, batch: tuple[Any, ...]) -> Fused:
-        found: Fused | None = self._planned(_numbers_as_arrays(params), state, batch)
+        found: Fused | None = self._planned(_with_numpys(params), state, batch)
         if found is None:
             raise ArgumentError(f"the step of {self.__name__}() is not one call of C", instead="a C compiler")
         return found
@@ -325,23 +328,25 @@ class Step:
 
     def _value_and_gradient(self, params: Tree, batch: tuple[Any, ...]) -> tuple[Any, dict[str, Any]]:
         """Return the value and the gradients by path."""
-        named = tree_paths(params)
-        stay = _frozen(named, self._frozen)
-        if self._derived:
-            value, tree = self._loss(params, *batch)
-            every = zip(named, flattened(params)[1].flatten_up_to(tree), strict=True)
-            grads = {path: grad for path, grad in every if path not in stay}
+        if self._is_apart:
+            value, given = self._loss(params, *batch)
+            grads = self._by_path(params, given)
+            for path in _frozen(tree_paths(params), self._frozen):
+                grads.pop(path, None)
         else:
             value, grads = self._gradient(params, *batch)
-        if self._raises and not all(np.isfinite(leaf).all() for leaf in flattened((value, grads))[0]):
+        number = value[0] if self._settings["has_aux"] else value
+        if self._raises and not all(np.isfinite(leaf).all() for leaf in (number, *grads.values())):
             self._raise_not_finite(params, batch)
+        named = tree_paths(params)
+        stay = _frozen(named, self._frozen)
         self._unused = [path for path in named if path not in grads and path not in stay]
         return value, grads
 
     def _raise_not_finite(self, params: Tree, batch: tuple[Any, ...]) -> None:
         """Find the line where it began."""
-        if not self._derived:
-            options = replace(self._options, debug_nans=True)
+        options = replace(self._options, debug_nans=True)
+        if not self._is_apart:
             function("step", self._loss, _value_and_gradient, self._settings, options=options)(params, *batch)
         raise NonFiniteError(f"the loss or the gradient of {self.__name__}() holds NaN or Inf")
 
@@ -353,11 +358,11 @@ class Step:
             raise ArgumentError(f"there is no parameter to update: the step of {self.__name__}()")
         donate = self._donate and not active.entered
         if donate:
-            _check_donated(params, state, moved)
+            _check_donated(params, state, moved, grads)
         if not active.entered:
             update = self._update_of(params, state, moved, donate=donate)
             if update.is_alone:
-                leaves, tree = flattened((params, state))
+                leaves, tree = flattened((params, _with_numpys(state)))
                 update.run(leaves, [grads[named[k]] for k in moved])
                 new, after = optree.tree_unflatten(tree, leaves)
                 if donate:
@@ -371,6 +376,7 @@ class Step:
 
     def _update_of(self, params: Tree, state: Tree, moved: Sequence[int], *, donate: bool) -> Moved:
         """Find or compile the update of some parameters."""
+        state = _with_numpys(state)
         leaves, tree = flattened((params, state))
         key = tree, tuple([_kind(leaf) for leaf in leaves]), tuple(moved), donate
         with self._lock:
@@ -468,12 +474,16 @@ def _whole(old: Tree, new: Tree, structure: Any, moved: Sequence[int]) -> Tree:
     return optree.tree_unflatten(structure, leaves)
 
 
-def _numbers_as_arrays(params: Tree) -> Tree:
-    """Return Python's numbers among parameters as NumPy's, which a step would return: its next call is alike."""
-    leaves, structure = flattened(params)
-    if not any(type(leaf) is float for leaf in leaves):
-        return params
-    return optree.tree_unflatten(structure, [np.float64(one) if type(one) is float else one for one in leaves])
+def _with_numpys(tree: Tree) -> Tree:
+    """Return Python's numbers as NumPy's, which a step would return: its next call is alike."""
+    leaves, structure = flattened(tree)
+    if not any(type(leaf) in NUMPYS for leaf in leaves):
+        return tree
+    return optree.tree_unflatten(structure, [NUMPYS.get(type(leaf), _itself)(leaf) for leaf in leaves])
+
+
+def _itself(leaf: Any) -> Any:
+    return leaf
 
 
 def _summed(one: Any, other: Any) -> Any:
@@ -488,18 +498,17 @@ def _kind(leaf: Any) -> tuple[Any, ...]:
     return type(leaf), getattr(leaf, "dtype", None), np.shape(leaf)
 
 
-def _check_donated(params: Tree, state: Tree, moved: Sequence[int]) -> None:
+def _check_donated(params: Tree, state: Tree, moved: Sequence[int], grads: Mapping[str, Any]) -> None:
     """Check that arrays can be written in place.
 
     Raises:
         ArgumentError: one is read-only, or its elements do not lie one behind the other.
-        ArgumentValueError: two share memory.
+        ArgumentValueError: two share memory, or one and a gradient do.
     """
-    accessors = [shown(one.codify("")) for one in flattened((params, state))[1].accessors()]
     leaves, tree = flattened((params, state))
-    numbered: Any = optree.tree_unflatten(tree, range(len(leaves)))
-    of = flattened(parts(numbered[0], numbered[1], moved))[0]
-    arrays = [(accessors[k], leaves[k]) for k in of if isinstance(leaves[k], np.ndarray)]
+    accessors, numbered = tree.accessors(), optree.tree_unflatten(tree, range(len(leaves)))
+    of = [k for k in flattened(parts(numbered[0], numbered[1], moved))[0] if isinstance(leaves[k], np.ndarray)]
+    arrays = [(shown(accessors[k].codify("")), leaves[k]) for k in of]
     for name, array in arrays:
         flags, instead = array.flags, f"{name}.copy(), or donate=False"
         if not flags.writeable:
@@ -509,11 +518,14 @@ def _check_donated(params: Tree, state: Tree, moved: Sequence[int]) -> None:
                 f"donate=True: {name} does not lie row by row, aligned and in native byte order (its strides are "
                 f"{array.strides})", instead=instead,
             )
+    read = [(f"the gradient of {path}", slope) for path, slope in grads.items() if isinstance(slope, np.ndarray)]
     for k, (name, array) in enumerate(arrays):
-        for other, one in arrays[:k]:
+        for other, one in (*arrays[:k], *read):
             if np.may_share_memory(array, one):
+                names = (name, other) if other.startswith("the") else (other, name)
                 raise ArgumentValueError(
-                    f"donate=True: {other} shares memory with {name}", instead=f"{name}.copy(), or donate=False"
+                    f"donate=True: {names[0]} shares memory with {names[1]}",
+                    instead=f"{names[0]}.copy(), or donate=False",
                 )
 
 
