@@ -147,6 +147,10 @@ def test_the_page_of_training_runs(request):
     run("training", request)
 
 
+def test_the_page_of_fit_runs(request):
+    run("fit", request)
+
+
 def test_the_page_of_scale_runs(request):
     run("scale", request)
 
@@ -156,7 +160,7 @@ def test_the_page_of_scale_runs(request):
 GROUPS = {
     "Compile and differentiate": ("jit", "grad", "value_and_grad", "jacfwd", "jacrev", "hessian", "hvp", "vmap"),
     "Differentiate at a point": ("jvp", "vjp", "linearize", "gradients", "stop_gradient"),
-    "Train": ("compile_step", "RowSparse",),
+    "Train": ("compile_step", "RowSparse"),
     "Loops and branches": ("scan", "fori_loop", "while_loop", "cond", "switch", "checkpoint"),
     "Check": ("check_grads",),
     "Formulas in SymPy": ("from_sympy",),
