@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
+from typing import Any
 
 import numpy as np
 import pytest
@@ -107,6 +109,10 @@ ERRORS = {
     "a word": (lambda: sg.compile_step(model, OPTIMIZERS["sgd"], on_nan="stop"), "compile_step(on_nan='stop')"),
     "no such path": (lambda: _stepped(frozen=("in/V",)), "compile_step(frozen=...): 'in/V' names no parameter"),
     "nothing to do": (lambda: _stepped(frozen=("in", "out")), "model() uses no parameter that is not frozen"),
+    "another gradient": (lambda: _applied({"out": {"V": np.ones(4)}}), "a gradient of out/V, and the parameters are"),
+    "another shape": (
+        lambda: _applied({"out": {"b": np.ones(5)}}), "the gradient of out/b has shape (5,), and the parameter (4,)"),
+    "no gradient": (lambda: _applied({"out": {"b": None}}), "there is no parameter to update"),
     "another state": (lambda: _stepped(state=OPTIMIZERS["sgd"].init(made()[0]), name="adam"), "holds no"),
 }
 
@@ -115,6 +121,62 @@ def _stepped(name="sgd", state=None, **settings):
     opt = OPTIMIZERS[name]
     params, x, y = made()
     return sg.compile_step(model, opt, **settings)(params, opt.init(params) if state is None else state, x, y)
+
+
+def _applied(grads):
+    params = made()[0]
+    sg.compile_step(model, OPTIMIZERS["adam"], donate=True).apply(params, grads, OPTIMIZERS["adam"].init(params))
+
+
+@dataclasses.dataclass
+class Params:
+    W: Any
+    b: Any
+    name: str = "linear"
+
+
+TREES: dict[str, Any] = {
+    "an array": (np.ones(4), lambda p, x: np.sum((p - x) ** 2)),
+    "a number": (2.0, lambda p, x: np.sum((p - x) ** 2)),
+    "lists": ([(np.ones(2), np.ones(4)), np.float64(2.0)], lambda p, x: np.sum((p[0][1] - x) ** 2) + p[1] ** 2),
+    "an object": (Params(np.ones(4), np.zeros(2)), lambda p, x: np.sum((p.W - x) ** 2)),
+    "types": (
+        {"a": np.ones(3, "f4"), "b": np.ones(2), "i": np.array([0, 2]), "T": np.ones((3, 2)), "e": np.zeros((0, 3))},
+        lambda p, x: np.sum(p["a"] ** 2) + np.sum(p["b"] ** 2) + np.sum(p["T"][p["i"]] ** 2) + np.sum(x)),
+    "many": ({f"w{k}": np.full(3, k / 50) for k in range(50)}, lambda p, x: sum(np.sum(w) for w in p.values()) * x[0]),
+}  # 50 have more arrays than a function of C has parameters
+
+
+@pytest.mark.parametrize("name", TREES)
+def test_parameters_of_any_structure(name):
+    params, loss = TREES[name]
+    opt, x, found = OPTIMIZERS["adam"], np.zeros(4), []
+    frozen = ("i",) if name == "types" else ()
+    for donate in (False, True):
+        p = sg.tree_map(lambda a: a.copy() if isinstance(a, np.ndarray) else a, params)
+        step, state = sg.compile_step(loss, opt, donate=donate, frozen=frozen), opt.init(p)
+        halves, q, its = sg.compile_step(loss, opt, frozen=frozen), params, opt.init(params)
+        for _ in range(2):
+            p, state, _ = step(p, state, x)
+            q, its = halves.apply(q, halves.gradients(q, x)[1], its)
+        assert len(step._fused) == 1
+        found.append((p, {**state}))
+        assert same(found[-1], (q, its))
+    assert same(*found)
+
+
+def test_a_loss_that_gives_its_gradients():
+    """Wherever it computes them: then the halves are two calls, and all else is as it was."""
+    params, x, y = made()
+    opt = OPTIMIZERS["chain"]
+    found = []
+    for loss in (model, sg.value_and_grad(model)):
+        plain = {name: part for name, part in params.items() if name != "idle"}
+        step, state = sg.compile_step(loss, opt, frozen=("in/b",)), opt.init(plain)
+        plain, state, value = step(plain, state, x, y)
+        plain, state, values = step.epoch(plain, state, x, y, batch=10)
+        found.append((plain, state, value, values))
+    assert same(*found)
 
 
 @pytest.mark.parametrize("name", ERRORS)

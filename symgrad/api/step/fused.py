@@ -41,6 +41,14 @@ def parts(params: Tree, state: Tree, moved: Sequence[int]) -> tuple[Tree, Tree]:
     return part(params, structure, moved), {**state, **kept}
 
 
+def places_of(params: Tree, state: Tree, moved: Sequence[int]) -> tuple[list[int], Any]:
+    """Return which leaves of ``(params, state)`` `parts` keeps, and the structure of that."""
+    leaves, tree = flattened((params, state))
+    numbered: Any = optree.tree_unflatten(tree, [*map(np.int64, range(len(leaves)))])  # objects hold them as arrays
+    found, structure = flattened(parts(numbered[0], numbered[1], moved))
+    return [*map(int, found)], structure
+
+
 class Moved(NamedTuple):
     """The update of those parameters that move, compiled.
 
@@ -78,9 +86,8 @@ class Moved(NamedTuple):
 
 def update_of(function: Function[..., Any], params: Tree, state: Tree, moved: Sequence[int], *, donate: bool) -> Moved:
     """Compile an optimizer's update of some parameters; with `donate` into the memory of what it changes."""
-    leaves, tree = flattened((params, state))
-    numbered: Any = optree.tree_unflatten(tree, range(len(leaves)))
-    own, structure = flattened(parts(numbered[0], numbered[1], moved))
+    tree = flattened((params, state))[1]
+    own, structure = places_of(params, state, moved)
     given = parts(params, state, moved)
     slopes = [np.broadcast_to(np.zeros((), leaf.dtype), leaf.shape) for leaf in flattened(given[0])[0]]
     of_params = flattened(given[0])[1].num_leaves

@@ -13,7 +13,7 @@ import numpy as np
 from symgrad.api.call.function import AT_HAND, CacheInfo, Function
 from symgrad.api.modes.derivatives import jit, loss_at, with_gradient
 from symgrad.api.modes.mode import function
-from symgrad.api.step.fused import COUNTED, NUMPYS, Fused, Moved, parts, shown, update_of, with_numbers
+from symgrad.api.step.fused import COUNTED, NUMPYS, Fused, Moved, parts, places_of, shown, update_of, with_numbers
 from symgrad.api.trees import tree_map, tree_paths
 from symgrad.build.call import MISS
 from symgrad.errors import ArgumentError, ArgumentValueError, NonFiniteError, SymgradError
@@ -241,7 +241,8 @@ class Step:
 
         Args:
             params: the parameters.
-            grads: what `gradients` gave, or made of it; what is None there stays as it is.
+            grads: what `gradients` gave, or made of it, which becomes of the parameters' types; what is None there
+                stays as it is.
             state: the optimizer's state.
 
         Returns:
@@ -252,11 +253,16 @@ class Step:
 
     def _by_path(self, params: Tree, grads: Tree) -> dict[str, Any]:
         """Give gradients the paths of their parameters; None is none."""
-        try:
-            given = flattened(params)[1].flatten_up_to(grads)
-        except ValueError as error:
-            raise ArgumentError(f"gradients in another structure than the parameters: {error}") from None
-        return {path: g for path, g in zip(tree_paths(params), given, strict=True) if g is not None}
+        known = dict(zip(tree_paths(params), flattened(params)[0], strict=True))
+        found = dict(zip(tree_paths(grads), flattened(grads)[0], strict=True))
+        for path, slope in found.items():
+            if path not in known:
+                raise ArgumentError(f"a gradient of {path}, and the parameters are {', '.join(known)}")
+            if np.shape(slope) != np.shape(known[path]):
+                raise ArgumentError(
+                    f"the gradient of {path} has shape {np.shape(slope)}, and the parameter {np.shape(known[path])}"
+                )
+        return found
 
     def as_function(self) -> Callable[..., Any]:
         """Return a function in Python of what a step takes, and of what it gives: to trace, or to emit."""
@@ -506,8 +512,8 @@ def _check_donated(params: Tree, state: Tree, moved: Sequence[int], grads: Mappi
         ArgumentValueError: two share memory, or one and a gradient do.
     """
     leaves, tree = flattened((params, state))
-    accessors, numbered = tree.accessors(), optree.tree_unflatten(tree, range(len(leaves)))
-    of = [k for k in flattened(parts(numbered[0], numbered[1], moved))[0] if isinstance(leaves[k], np.ndarray)]
+    accessors = tree.accessors()
+    of = [k for k in places_of(params, state, moved)[0] if isinstance(leaves[k], np.ndarray)]
     arrays = [(shown(accessors[k].codify("")), leaves[k]) for k in of]
     for name, array in arrays:
         flags, instead = array.flags, f"{name}.copy(), or donate=False"
