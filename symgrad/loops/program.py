@@ -587,6 +587,7 @@ class LoopProgram(Frozen):
         requirements: what unknown extents satisfy when it is called.
         undecided: what the verifier could not decide, where it was asked.
         donated: inputs with the outputs that are to stand in their memory.
+        kept: those of these outputs that begin as the input, as nothing copies what is already there.
     """
 
     name: str
@@ -607,6 +608,7 @@ class LoopProgram(Frozen):
     requirements: tuple[Requirement, ...] = ()
     undecided: tuple[str, ...] = ()
     donated: tuple[tuple[Array, Array], ...] = ()
+    kept: frozenset[Array] = frozenset()
 
     @property
     def constants(self) -> list[Array]:
@@ -698,6 +700,7 @@ class LoopProgram(Frozen):
             body=renamed(self.body, named), inputs=tuple(map(get, self.inputs)),
             outputs=tuple(map(get, self.outputs)), arrays=tuple(map(get, self.arrays)),
             donated=tuple([(get(source), get(target)) for source, target in self.donated]),
+            kept=frozenset(map(get, self.kept)),
         )
 
 

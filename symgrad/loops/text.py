@@ -96,6 +96,8 @@ class _Text:
             body.append(f"space = workspace({self.index(program.workspace)})")
         shared = [a for a in held if a.is_temporary and self.storage[a].is_memory and not self.storage[a].is_private]
         body += map(self.declared, shared)
+        same = [(self.named(a), self.named(b)) for a, b in program.donated if b in program.kept]
+        body += [f"{new}[...] = {old}  # the same memory" for old, new in same]
         body += self.items(looped(program.body))
         lines = [f"def {name}({', '.join([*parameters, 'threads=1'])}):", *(f"    {line}" for line in body or ["pass"])]
         return "\n".join(lines)

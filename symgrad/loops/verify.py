@@ -521,10 +521,10 @@ class _Trial:
             if not storage[array].is_memory and len({touch.site.part or touch.site.section.part for touch in own}) > 1:
                 raise self.wrong(f"{own[-1].site}: the register {array.name} is used in several functions")
         for array, own in asked:
-            if array in moved and not array.is_given and array.kind is not Kind.DONATED:
+            if array in moved and not array.is_given and array.kind is not Kind.DONATED and array not in program.kept:
                 self.defined(array, own)
         for output in program.outputs:
-            if output in moved or before is None or output not in before.outputs:
+            if (output in moved or before is None or output not in before.outputs) and output not in program.kept:
                 self.finished(output)
         other.update(*[section.sums for section in verifier.marked])
         for section in verifier.sections if other else ():

@@ -3,7 +3,8 @@
 An element may be written where it stood once nobody reads what stood there. So an output takes the memory of its input
 where each element is read for the last time before it is written, or where it is: both at the place that the loops
 around both are at. Else it is made in the workspace, and copied when all is done. Nothing is written before all that
-may fail is behind: what a call refuses stays as it was.
+may fail is behind: what a call refuses stays as it was. What shares its memory is not copied to where it is: of a table
+of which some rows are written, the others are not touched.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from symgrad.ir.notation import Access, Axis, How, Statement
-from symgrad.loops.program import Kind, Loop, Walk, While, common, looped, temporary, touched, walk
+from symgrad.loops.program import Kind, Loop, Walk, While, common, looped, rebuild, temporary, touched, walk
 
 if TYPE_CHECKING:
     from symgrad.loops.program import Array, Item, LoopProgram
@@ -29,7 +30,8 @@ def donate(program: LoopProgram) -> LoopProgram:
     """Give each donated output the memory of its input."""
     if not program.donated:
         return program
-    given = {source: source.with_(kind=Kind.DONATED) for source, _ in program.donated}
+    pairs = program.donated
+    given = {source: source.with_(kind=Kind.DONATED) for source, _ in pairs}
     program = program.renamed(given)
     fails: list[_Touch] = []
     touches: dict[Array, list[_Touch]] = {}
@@ -48,8 +50,23 @@ def donate(program: LoopProgram) -> LoopProgram:
     for new, old in outputs.items():
         axes = tuple([Axis(f"i{k}", dim) for k, dim in enumerate(old.shape)])
         copies.append(Statement(Access(old, axes), How.SET, Access(new, axes), axes, old.line))
+    there = {given[source]: target for source, target in pairs if target not in copied}
+    kept: set[Array] = set()
+
+    def change(was: Item, item: Item) -> Item | None:
+        if not isinstance(item, Statement):
+            return item if item is was or any(item.blocks) else None
+        read = item.value
+        if item.how is not How.SET or not isinstance(read, Access) or there.get(read.array) is not item.target.array:
+            return item
+        if read.indices != item.target.indices or read.flat != item.target.flat:
+            return item
+        kept.add(item.target.array)
+        return None
+
+    body = rebuild(program.body, change) if there else program.body
     return program.with_(
-        body=(*program.body, *looped(copies)), arrays=(*program.arrays, *copied),
+        kept=frozenset(kept), body=(*body, *looped(copies)), arrays=(*program.arrays, *copied),
         outputs=tuple([outputs.get(a, a) for a in program.outputs]),
         donated=tuple([(source, outputs.get(target, target)) for source, target in program.donated]),
     )
