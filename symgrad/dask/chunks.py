@@ -70,6 +70,8 @@ def value_and_grad(
     """
     names = (chunked,) if isinstance(chunked, str) else tuple(chunked)
     parameters = [*inspect.signature(loss).parameters]
+    if not names:
+        raise ArgumentError("chunked=() names no argument", instead="sg.value_and_grad, or the names of some")
     for name in names:
         if name not in parameters[1:]:
             raise ArgumentError(
@@ -193,6 +195,7 @@ def _on_leaves(
     def of_leaves(leaves: Any) -> Any:
         return loss(optree.tree_unflatten(structure, leaves), *arrays)
 
+    of_leaves.__name__ = getattr(loss, "__name__", "loss")  # for messages
     return derivatives.value_and_grad(of_leaves, sparse=sparse)(leaves)
 
 

@@ -165,6 +165,8 @@ def test_no_code_travels():
 @pytest.mark.parametrize(("call", "error", "message"), [
     (lambda: sg.dask.value_and_grad(loss, "Z"), ArgumentError, "chunked='Z' is no argument"),
     (lambda: sg.dask.value_and_grad(loss, "p"), ArgumentError, "some of X, settings, y"),
+    (lambda: sg.dask.value_and_grad(loss, ()), ArgumentError, "names no argument"),
+    (lambda: sg.dask.value_and_grad(lambda w, X: X @ w, "X")(START.w, DX), ArgumentError, "<lambda>.. returns float64"),
     (lambda: sg.dask.value_and_grad(loss, "X", "max"), ArgumentValueError, "reduce='max'"),
     (lambda: OVER(START, DX), ArgumentError, "loss.. over chunks of X, y, and these are not given"),
     (lambda: OVER(START, X, {"l2": 0.1}, DY), ArgumentError, "X is ndarray, and not in chunks"),
