@@ -115,7 +115,7 @@ _LARGE = 2**40
 
 CONDITIONS: dict[str, bool] = {
     "average": False, "geomspace": False, "gradient": False, "isclose": True, "nanargmax": False,
-    "nanargmin": False, "piecewise": True,
+    "nanargmin": False, "piecewise": True, "polyfit": False,
 }
 """What a condition on traced values comes to in NumPy's own functions: what leads through their general code."""
 

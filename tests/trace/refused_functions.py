@@ -174,19 +174,24 @@ def mask_of_another_length(x, y):
     return np.sum(x[y > 1])
 
 
-@vector(UnsupportedError, "numpy.unique")
+@vector(SymgradError, "as many elements as the mask has true ones")
 def unique(x, y):
-    return np.unique(x)
+    return np.unique(x)[0]
 
 
-@vector(SymgradError, "nonzero")
-def nonzero(x, y):
-    return np.nonzero(x)
+@vector(UnsupportedError, "numpy.unravel_index")
+def unravel_index(x, y):
+    return np.unravel_index(x.astype(int), (3, 3))
 
 
-@vector(SymgradError, "size depends on values")
+@vector(SymgradError, "as many elements as the mask has true ones")
 def where_of_one(x, y):
-    return np.where(x > 0)
+    return np.where(x > 0)[0] + y
+
+
+@vector(SymgradError, "an index: x[mask]")
+def places_of_two_masks(x, y):
+    return np.sum(np.outer(x, x)[np.nonzero(x > 0)[0], np.nonzero(y > 0)[0]])
 
 
 @vector(ArgumentError, "dtype float64 and the shape (3,)", "an integer without axes")

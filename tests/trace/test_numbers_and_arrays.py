@@ -25,7 +25,7 @@ answer_scipy()
 FORMS: tuple[Callable[[Any, Any], Any], ...] = (
     lambda f, x: f(x), lambda f, x: f(x, 0), lambda f, x: f(x, ()), lambda f, x: f(x, x), lambda f, x: f(x, x, x),
     lambda f, x: f(True, x, x), lambda f, x: f(x, (), 0), lambda f, x: f([x > 0], [x]), lambda f, x: f((x, x)),
-    lambda f, x: f(0, [x]), lambda f, x: f(x, np.float32), lambda f, x: f("...->...", x),
+    lambda f, x: f(0, [x]), lambda f, x: f(x, np.float32), lambda f, x: f("...->...", x), lambda f, x: np.sum(f(x, x)),
 )
 """Ways to call a function of one value."""
 

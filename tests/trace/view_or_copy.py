@@ -78,7 +78,11 @@ np.nanmax({a}, 0)|np.nanmin({a}, 0)|np.nanmean({a}, 0)|np.nanvar({a}, 0)|np.nans
 np.linalg.cholesky({a}[1:2, 1:2])|np.linalg.inv({a}[1:2, 1:2])|np.linalg.solve(np.eye(3), {a})
 np.frexp({a})[0]|np.kaiser(3, {a}[0, 0])|np.linalg.cond({a}[None])|np.linalg.eigh({a})[0]|np.linalg.eigvalsh({a})
 np.linalg.lstsq({a}, {a}[0])[0]|np.linalg.matrix_rank({a}[None])|np.linalg.pinv({a})|np.linalg.qr({a}[:2])[1]
-np.linalg.svd({a})[1]|np.linalg.svdvals({a})|np.polymul({a}[0], [1.0, 2.0])
+np.polyfit({a}[0], {a}, 1)|np.polydiv({a}[0], [1.0, 2.0])[0]|np.histogramdd({a}, 2)[1][0]|np.union1d({a}, 1.0)
+np.histogram2d({a}[0], {a}[1])[1]|np.unique_inverse({a}).inverse_indices|np.unique_all({a}).inverse_indices
+np.unique({a}, return_inverse=True)[1]|np.nonzero({a})[0]|np.flatnonzero({a})|np.argwhere({a})|{a}.nonzero()[0]
+np.unique_values({a})|np.unique_counts({a})[1]|np.intersect1d({a}, {a}[0])|np.setdiff1d({a}, {a}[0])|np.setxor1d({a}, {a}[0])
+np.trim_zeros({a}[0] + 9)|np.linalg.svd({a})[1]|np.linalg.svdvals({a})|np.polymul({a}[0], [1.0, 2.0])
 np.linalg.slogdet({a}[None, 1:2, 1:2])[1]|np.linalg.det({a}[None, 1:2, 1:2])|np.trace({a}[None].T, axis1=0, axis2=1)
 np.linalg.trace({a}[None])|np.real_if_close({a} * 1)|scipy.special.logsumexp({a}, axis=0)
 scipy.special.softmax({a}, axis=0)|scipy.special.log_softmax({a}, axis=0)|np.einsum("ij->i", {a})

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.errors import DtypeError, UnsupportedError
+from symgrad.errors import DtypeError
 from symgrad.ops.declare import spelling
 from symgrad.ops.declare.calculus import sp
 from symgrad.ops.declare.domains import SPECIAL, booleans, inf, integers, nan, normal
@@ -34,10 +34,7 @@ where = elementwise(
 def where_answer(condition: Any, /, *branches: Any) -> Any:
     """As `numpy.where` with three arguments; Python's numbers are weak."""
     if len(branches) != 2:
-        raise UnsupportedError(
-            "np.where(condition) has a result whose size depends on values",
-            instead="np.where(condition, a, b), or sums and means of np.where(condition, x, 0)",
-        )
+        return np.nonzero(condition)
     from symgrad.ops.arrays.copies import promoted
     from symgrad.ops.arrays.joining import lift
 

@@ -276,7 +276,7 @@ def least_squares(name: str, a: Any, b: Any, rcond: Any) -> tuple[Any, Any, Any,
     else:
         square = np.square(b - a @ x)
         square = np.sum(square, 0) if square.ndim > 1 else np.sum(square, keepdims=True)
-        rest = np.where(rank == n, square, np.asarray(np.nan, square.dtype))
+        rest = np.where(rank == a.shape[1], square, np.asarray(np.nan, square.dtype))
     return x, rest, rank.astype(np.int32), decompositions.singular_values(a, known)
 
 

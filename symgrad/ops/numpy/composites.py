@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from symgrad.errors import ArgumentError
-from symgrad.ops.arrays.copies import fresh
+from symgrad.ops.arrays.copies import fresh, promoted
 from symgrad.ops.arrays.joining import lift
 from symgrad.ops.declare.forms import (
     answers,
@@ -107,6 +107,19 @@ def kaiser(M: Any, beta: Any) -> Any:
         return np.ones(max(count, 0))
     half = (count - 1) / 2
     return np.i0(beta * np.sqrt(1 - ((np.arange(count) - half) / half) ** 2)) / np.i0(beta)
+
+
+@answers(np.polydiv)
+def polydiv(u: Any, v: Any) -> tuple[Any, Any]:
+    """As `numpy.polydiv`; coefficients in front of the remainder that are 0 stay, but for those divided out."""
+    u, v = np.atleast_1d(lift(u)) + 0.0, np.atleast_1d(lift(v)) + 0.0
+    steps, kind = len(u) - len(v) + 1, promoted(u, v)
+    rest, found = u.astype(kind), []
+    for _ in range(steps):
+        found.append(rest[0] / v[0])
+        rest = np.concatenate([rest[1 : len(v)] - found[-1] * v[1:], rest[len(v) :]])
+    quotient = np.stack(found) if found else np.zeros(1, kind)
+    return quotient, rest if len(rest) else np.zeros(1, kind)
 
 
 @answers(np.polymul)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from typing import Any
 
@@ -208,14 +209,58 @@ def histogram_bin_edges(a: Any, bins: Any = 10, range: Any = None, weights: Any 
     return made.astype(kind) if kind.kind == "f" else made
 
 
+def _bins(a: Any, edges: Any) -> Any:
+    """Return in which bin each number is, from 1 on; 0 below the first edge and of NaN, one more above the last."""
+    n = edges.shape[0] - 1
+    place = np.searchsorted(edges, a, "right")
+    place = np.where(a == edges[-1], n, np.where(a > edges[-1], n + 1, place))
+    return np.where(np.isnan(a), 0, place) if a.dtype.kind == "f" else place
+
+
 @answers(np.histogram)
 def histogram(a: Any, bins: Any = 10, range: Any = None, density: Any = None, weights: Any = None) -> Any:
     """As `numpy.histogram`, with derivatives by the weights; the edges that are computed have theirs, too."""
     a = np.ravel(lift(a))
     edges = lift(histogram_bin_edges(a, bins, range, None if weights is None else np.ravel(lift(weights))))
     values = np.ones_like(a, dtype=INT) if weights is None else np.ravel(lift(weights))
-    n = edges.shape[0] - 1
-    place = np.searchsorted(edges, a, "right")
-    place = np.where(a == edges[-1], n, np.where(a > edges[-1], n + 1, place))
-    counts = _counts(np.where(np.isnan(a), 0, place) if a.dtype.kind == "f" else place, values, n + 2)[1:-1]
+    counts = _counts(_bins(a, edges), values, edges.shape[0] + 1)[1:-1]
     return (counts / np.diff(edges).astype(np.float64) / np.sum(counts) if density else counts), edges
+
+
+@answers(np.histogramdd)
+def histogramdd(
+    sample: Any, bins: Any = 10, range: Any = None, density: Any = None, weights: Any = None,
+) -> tuple[Any, tuple[Any, ...]]:
+    """As `numpy.histogramdd`, with derivatives as of `histogram`."""
+    if isinstance(sample, (list, tuple)) or lift(sample).ndim != 2:  # NumPy takes a list for one of coordinates
+        columns = [*np.atleast_2d(lift(sample))]
+    else:
+        columns = [*np.swapaxes(lift(sample), 0, 1)]
+    count = len(columns)
+    each = bins if isinstance(bins, (list, tuple)) else [bins] * count
+    if len(each) != count or (range is not None and len(range) != count):
+        raise ArgumentValueError("The dimension of bins must be equal to the dimension of the sample x.")
+    edges = [lift(histogram_bin_edges(x, of, None if range is None else range[k]))
+             for k, (x, of) in enumerate(zip(columns, each, strict=True))]
+    place: Any = 0
+    for x, ends in zip(columns, edges, strict=True):
+        place = place * (ends.shape[0] + 1) + _bins(x, ends)
+    sizes = [ends.shape[0] + 1 for ends in edges]
+    values = np.ones(columns[0].shape) if weights is None else np.ravel(lift(weights)).astype(np.float64)
+    counts = np.reshape(_counts(place, values, math.prod(sizes)), sizes)[(slice(1, -1),) * count]
+    if density:
+        total = np.sum(counts)
+        for k, ends in enumerate(edges):
+            counts = counts / np.reshape(np.diff(ends), [-1 if j == k else 1 for j, _ in enumerate(edges)])
+        counts = counts / total
+    return counts, tuple(edges)
+
+
+@answers(np.histogram2d)
+def histogram2d(
+    x: Any, y: Any, bins: Any = 10, range: Any = None, density: Any = None, weights: Any = None,
+) -> tuple[Any, Any, Any]:
+    """As `numpy.histogram2d`."""
+    pair = isinstance(bins, (list, tuple)) and len(bins) == 2
+    counts, edges = histogramdd([x, y], bins if pair or lift(bins).ndim == 0 else [bins, bins], range, density, weights)
+    return counts, *edges

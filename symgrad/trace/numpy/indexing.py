@@ -35,6 +35,9 @@ def getitem(x: Tracer, index: Any) -> Any:
         row = basic(x, [index, *[slice(None)] * (x.ndim - 1)])
         return row if row.ndim else fresh(row)
     index = settled(index)
+    keys = index if type(index) is tuple else (index,)
+    if keys and all(type(key) is Selected for key in keys):
+        return chosen(x, keys)
     if type(index) is slice and any(type(end) is type(x) for end in (index.start, index.stop)):
         branches, frame = x.owner.branches, user_frame()
         lengths = None if branches is None else branches.lengths
@@ -65,6 +68,14 @@ def getitem(x: Tracer, index: Any) -> Any:
     if any(item is Ellipsis for item in items):
         return as_array(result)  # even without axes an array, and a view
     return fresh(result)  # a scalar, as NumPy's are: no view, a later write does not reach it
+
+
+def chosen(x: Tracer, keys: tuple[Selected, ...]) -> Selected:
+    """Take the elements at places that one mask selects, as `np.nonzero` gives them."""
+    mask = keys[0].mask
+    if any(key.mask.node is not mask.node for key in keys) or keys[0].dtype.kind not in "iu":
+        raise keys[0].unknown("an index")
+    return Selected(x[tuple([np.where(mask, key.values, 0) for key in keys])], mask)
 
 
 def through_windows(x: Tracer, index: Any) -> tuple[Tracer, Any]:

@@ -266,7 +266,7 @@ for _function in (
     np.vstack,
 ):
     answers(_function)(by_numpy(_function, settled))
-_average, _take_along_axis = by_numpy(np.average), by_numpy(np.take_along_axis)
+_average, _polyfit, _take_along_axis = [by_numpy(f) for f in (np.average, np.polyfit, np.take_along_axis)]
 _ix = by_numpy(np.ix_, settled)
 
 
@@ -278,6 +278,17 @@ def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = Fals
     a = lift(a)
     mean = np.mean(a, axis, keepdims=keepdims)  # by a number of elements that may be open
     return (mean, np.full_like(mean, np.size(a, axis))) if returned else mean
+
+
+@answers(np.polyfit)
+def polyfit(
+    x: Any, y: Any, deg: Any, rcond: Any = None, full: bool = False, w: Any = None, cov: Any = False,
+) -> Any:
+    """As `numpy.polyfit`, which multiplies in place: a plain array among traced ones is traced, too."""
+    given = [v if v is None else lift(v) for v in (x, y, w)]
+    like = next(v for v in given if is_traced(v))
+    x, y, w = [v if v is None or is_traced(v) else filled(like, v, v.shape, np.float64) for v in given]
+    return _polyfit(x, y, deg, rcond, full, w, cov)
 
 
 @answers(np.extract)

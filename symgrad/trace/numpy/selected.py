@@ -98,7 +98,7 @@ class Selected(np.lib.mixins.NDArrayOperatorsMixin):
             return self.total(_REDUCTIONS[ufunc], (), {k: v for k, v in kwargs.items() if k != "axis" or v != 0})
         if method != "__call__" or kwargs or (out is not None and out != (self,)):
             raise self.unknown(f"np.{ufunc.__name__}.{method} of it, or with keywords")
-        values = [self._operand(lift(settled(item))) for item in inputs]
+        values = [item if type(item) in {int, float} else self._operand(lift(settled(item))) for item in inputs]
         result = ufunc(*values)
         if out is None:
             return Selected(result, self.mask)

@@ -1,0 +1,141 @@
+"""Places of what is not zero, and sets: as many elements as values say, so that each is a selection ``x[mask]``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from symgrad.errors import UnsupportedError
+from symgrad.ops.arrays.copies import filled
+from symgrad.ops.arrays.joining import lift
+from symgrad.ops.declare.forms import INT, OPS, answers, shape_of
+
+_ANY: Any = np.zeros(1)
+
+
+def _places(a: Any) -> tuple[list[Any], Any]:
+    """Return the places of all elements along each axis, and which elements are not 0, both in a row."""
+    a = lift(a)
+    none = np.zeros_like(a, dtype=np.int64)
+    along = [np.expand_dims(_count(a, d), tuple(range(1, a.ndim - k))) for k, d in enumerate(shape_of(a))]
+    return [np.ravel(none + places) for places in along], np.ravel(a) != 0
+
+
+def _count(like: Any, length: Any) -> Any:
+    return OPS["arange"](filled(like, 0, (), INT), count=length, step=1)
+
+
+@answers(np.nonzero)
+def nonzero(a: Any) -> tuple[Any, ...]:
+    """As `numpy.nonzero`: places along each axis, all selected by one mask."""
+    places, there = _places(a)
+    return tuple([place[there] for place in places])
+
+
+@answers(np.flatnonzero)
+def flatnonzero(a: Any) -> Any:
+    return nonzero(np.ravel(lift(a)))[0]
+
+
+@answers(np.argwhere)
+def argwhere(a: Any) -> Any:
+    places, there = _places(a)
+    return (np.stack(places, -1) if places else filled(there, 0, (1, 0), INT))[there]
+
+
+def _sorted(x: Any, *, equal_nan: bool = True) -> tuple[Any, Any, Any]:
+    """Return elements in order, where each comes from, and whether it is the first of those that equal it."""
+    x = np.ravel(lift(x))
+    order = np.argsort(x, stable=True)
+    values = x[order]
+    places = _count(x, shape_of(x)[0])
+    before = values[np.maximum(places - 1, 0)]
+    other = values != before
+    if equal_nan and x.dtype.kind == "f":
+        other = other & ~(np.isnan(values) & np.isnan(before))
+    return values, order, (places == 0) | other
+
+
+@answers(np.unique)
+def unique(
+    ar: Any, return_index: bool = False, return_inverse: bool = False, return_counts: bool = False, axis: Any = None,
+    *, equal_nan: bool = True, sorted: bool = True,
+) -> Any:
+    """As `numpy.unique` of all elements."""
+    x = lift(ar)
+    if axis is not None:
+        raise UnsupportedError("np.unique(..., axis=) on traced arrays", instead="leave axis= away")
+    values, order, first = _sorted(x, equal_nan=equal_nan)
+    run = np.cumsum(first) - 1
+    found = [values[first]]
+    if return_index:
+        found.append(order[first])
+    if return_inverse:
+        found.append(np.reshape(run[np.argsort(order)], x.shape))
+    if return_counts:
+        found.append(np.bincount(run, minlength=x.size)[run][first])
+    return tuple(found) if len(found) > 1 else found[0]
+
+
+@answers(np.unique_values)
+def unique_values(x: Any, /) -> Any:
+    return unique(x, equal_nan=False)
+
+
+def _unique_with(function: Any, **asked: bool) -> None:
+    kind = type(function(_ANY))
+    answers(function)(lambda x, /: kind(*unique(x, equal_nan=False, **asked)))
+
+
+_unique_with(np.unique_counts, return_counts=True)
+_unique_with(np.unique_inverse, return_inverse=True)
+_unique_with(np.unique_all, return_index=True, return_inverse=True, return_counts=True)
+
+
+@answers(np.union1d)
+def union1d(ar1: Any, ar2: Any) -> Any:
+    return unique(np.concatenate([np.ravel(lift(ar1)), np.ravel(lift(ar2))]))
+
+
+@answers(np.intersect1d)
+def intersect1d(ar1: Any, ar2: Any, assume_unique: bool = False, return_indices: bool = False) -> Any:
+    """As `numpy.intersect1d`."""
+    if return_indices:
+        raise UnsupportedError("np.intersect1d(..., return_indices=True) on traced arrays", instead="np.isin")
+    values, _, first = _sorted(ar1)
+    return values[first & np.isin(values, lift(ar2))]
+
+
+@answers(np.setdiff1d)
+def setdiff1d(ar1: Any, ar2: Any, assume_unique: bool = False) -> Any:
+    """As `numpy.setdiff1d`."""
+    if assume_unique:
+        values = np.ravel(lift(ar1))
+        return values[~np.isin(values, lift(ar2))]
+    values, _, first = _sorted(ar1)
+    return values[first & ~np.isin(values, lift(ar2))]
+
+
+@answers(np.setxor1d)
+def setxor1d(ar1: Any, ar2: Any, assume_unique: bool = False) -> Any:
+    one, other = np.ravel(lift(ar1)), np.ravel(lift(ar2))
+    values, _, first = _sorted(np.concatenate([one, other]))
+    return values[first & ~(np.isin(values, one) & np.isin(values, other))]
+
+
+@answers(np.trim_zeros)
+def trim_zeros(filt: Any, trim: str = "fb", axis: Any = None) -> Any:
+    """As `numpy.trim_zeros` of a vector."""
+    x = lift(filt)
+    if not x.ndim:
+        return x
+    if x.ndim != 1 or axis not in {None, 0, -1}:
+        raise UnsupportedError("np.trim_zeros of a traced array of several axes", instead="one of a vector")
+    there, ends = x != 0, trim.lower()
+    inside = np.ones_like(there)
+    if "f" in ends:
+        inside = inside & (np.cumsum(there) > 0)
+    if "b" in ends:
+        inside = inside & (np.cumsum(there[::-1])[::-1] > 0)
+    return x[inside]
