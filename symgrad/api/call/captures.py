@@ -23,6 +23,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache, partial, wraps
+from io import IOBase
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -52,6 +53,10 @@ _BY_NAME = frozenset({"getattr", "hasattr", "attrgetter", "itemgetter", "methodc
 """What reads attributes, keys and globals by texts in the code."""
 _WHOLE = frozenset({"asdict", "astuple", "fields", "repr", "copy", "deepcopy", "replace", "dir"})
 """What reads all attributes of an object."""
+_SHOWN = frozenset({"__format__", "__str__", "__repr__"})
+"""Methods that make a text of an object."""
+_SHOWS = frozenset({"FORMAT_VALUE", "FORMAT_SIMPLE", "FORMAT_WITH_SPEC"})
+_TEXTS = frozenset({"str", "format"})
 _ALL: Paths = frozenset({()})
 _CALLED = frozenset({
     "__call__", "__getitem__", "__len__", "__iter__", "__getattr__", "__add__", "__radd__", "__sub__", "__rsub__",
@@ -59,8 +64,11 @@ _CALLED = frozenset({
 })
 """Methods that are called without their names."""
 
-_GONE = (AttributeError, LookupError, ValueError)
+_GONE = (AttributeError, LookupError, ValueError, ReferenceError)
 """What reading a place raises that is gone, as a deleted variable."""
+
+UNNOTICED = "changes in it are not noticed by compiled functions"
+"""What is true of what is not looked at in each call."""
 
 _warned: set[tuple[Line | None, str]] = set()
 
@@ -391,7 +399,7 @@ class _Survey:
             not _WHOLE.isdisjoint(of) for name, of in reads.following.items()
             if isinstance(names.get(name, sys.modules.get(name)), types.ModuleType)))  # copy.copy(o), and no o.copy()
         if not installed and ("eval" in reads.names or "exec" in reads.names):
-            self.warn(f"what eval() or exec() in {inner.__name__}() names")
+            self.warn(f"reads what eval() or exec() in {inner.__name__}() names: {UNNOTICED}")
         for name, paths in reads.names.items():
             if installed and isinstance(kept := names.get(name), _CONTAINERS) and len(kept) > LONG:
                 continue  # a package's own cache
@@ -429,7 +437,7 @@ class _Survey:
         self.left -= 1
         if self.left <= 0:
             if not self.left:
-                self.warn(f"more than {SEEN} values, the last {label}")
+                self.warn(f"reads more than {SEEN} values, the last {label}: {UNNOTICED}")
             return
         self.places[place] = wanted
         only_arrays = only_arrays or place in self.own
@@ -446,6 +454,8 @@ class _Survey:
             return
         if type(value) in _READ:
             self.place(Slot(value, "()", partial(_READ[type(value)], value), _unset), f"{label}()", _ALL)
+        elif isinstance(value, Iterator) and self.is_taken_from(value, name, slot.holder):
+            self.warn(f"takes from the iterator {label!r} once, while it is traced: every call has the same values")
         if (content := _content(value)) is not None:
             self.compare(get, name, content)
         elif not issubclass(type(value), (*_NUMBERS, *_CONTAINERS, np.generic)):
@@ -458,6 +468,14 @@ class _Survey:
             state.items.append((get, name, value))
             state.labels.append(label)
             state.facts.append((label, _said(value)))
+
+    def is_taken_from(self, value: Any, name: Any, holder: Any) -> bool:
+        """Whether an iterator is none of a library's own, no object of the user's, no file, and code has its name."""
+        if isinstance(value, IOBase) or _is_users(value):
+            return False
+        if type(holder) is dict and "__builtins__" in holder:
+            return of_the_user(holder.get("__file__") or "<string>")
+        return not self.whole or name in self.attributes or _is_named(holder)
 
     def compare(self, get: Callable[[Any], Any], name: Any, content: tuple[Any, ...] | None) -> None:
         """Let calls look whether an array holds what it holds now."""
@@ -472,7 +490,7 @@ class _Survey:
             return
         if len(value) > LONG or len(path) > DEEP:
             if not only_arrays:
-                self.warn(f"{label}, of {len(value)} elements")
+                self.warn(f"reads {label}, of {len(value)} elements: {UNNOTICED}")
             return
         only_arrays = only_arrays or (id(value), None) in self.own
         named = {one[0] for one in paths if one}
@@ -502,8 +520,10 @@ class _Survey:
         module = isinstance(value, types.ModuleType)
         every = every or not (module or _is_installed(value))
         names = self.attributes if every else self.following.get(called, ())
-        more = [key for kind in classes if _is_users(kind) for key in vars(kind)] if every and self.whole else ()
-        for name in sorted({*names, *[key for key in more if key[:2] != "__"]}):
+        is_text = not _SHOWN.isdisjoint(self.following.get(called, ()))
+        whole = self.whole or (is_text and _is_shown_whole(value, classes))
+        more = [key for kind in classes if _is_users(kind) for key in vars(kind)] if every and whole else ()
+        for name in sorted({*names, *(_SHOWN if is_text else ()), *[key for key in more if key[:2] != "__"]}):
             only, paths, shown = name in self.stored, self.attributes.get(name, _ALL), f"{label}.{name}"
             holders = [kind for kind in classes if name in vars(kind)]  # all of them: super() goes past the first
             if holders and isinstance(vars(holders[0])[name], types.MemberDescriptorType):
@@ -518,22 +538,28 @@ class _Survey:
                 if isinstance(found := vars(holder)[name], property):
                     self.stack.append(partial(self.function, found.fget))
         if type(own) is dict and every:
-            if self.whole and (id(own), None) not in self.own:
+            if whole and (id(own), None) not in self.own:
                 self.state.lengths.append((own, len(own)))
                 self.state.facts.append((label, tuple(own)))
             for name in [key for key in own if key not in self.attributes]:
-                if self.whole or isinstance(own[name], np.ndarray):
-                    only = not self.whole or name in self.stored
+                if whole or isinstance(own[name], np.ndarray):
+                    only = not whole or name in self.stored
                     self.place(Slot(own, name, own.get, own.__setitem__), f"{label}.{name}", _ALL, only_arrays=only)
 
     def warn(self, what: str) -> None:
         """Warn, once for a function, of what is too much to be looked at in every call."""
         line, name = definition(self.roots[0]), getattr(self.roots[0], "__name__", "the function")
         warn_once(
-            f"{line} reads {what}", f"{name}() reads {what}: changes in it are not noticed by compiled functions"
+            f"{line} {what}", f"{name}() {what}"
             + (f"\n  at {line.file}:{line.number}\n      {line.text}" if line else "")
             + "\n  instead: an array, np.array(...), made outside, or an argument",
         )
+
+
+def _is_shown_whole(value: Any, classes: Iterable[type]) -> bool:
+    """Whether an object's text is made by code that is no user's, of all its attributes, as a dataclass's."""
+    made = [vars(kind)[name] for kind in classes if _is_users(kind) for name in _SHOWN if name in vars(kind)]
+    return isinstance(value, types.SimpleNamespace) or any(map(_is_library, made))
 
 
 def _content(value: Any) -> tuple[Any, ...] | None:
@@ -609,6 +635,7 @@ def _values(defaults: Any) -> Iterable[Any]:
 
 _READ: dict[type, Callable[[Any, Any], Any]] = {
     ContextVar: lambda variable, _: variable.get(None), weakref.ref: lambda reference, _: reference(),
+    **dict.fromkeys(weakref.ProxyTypes, lambda proxy, _: proxy.__init__.__self__),  # which only its methods say
 }
 """What is asked for another value, and how."""
 
@@ -716,6 +743,8 @@ def _reads(code: types.CodeType) -> _Reads:
             if not path and [one.opname for one in every[at : at + 2]] == ["LOAD_CONST", "STORE_SUBSCR"]:
                 continue  # a key that is set
             into[i.argval] = into.get(i.argval, frozenset()) | {path}
+        for name in _made_texts(every):
+            following[name] = following.get(name, frozenset()) | _SHOWN
     read = {*names, *attributes} | {name for each in codes for name in each.co_names}
     said = [one.split(".") for each in codes for one in each.co_consts if isinstance(one, str) and read & _BY_NAME]
     texts = [one for parts in said if all(map(str.isidentifier, parts)) for one in parts]
@@ -723,6 +752,25 @@ def _reads(code: types.CodeType) -> _Reads:
         known.update({name: known.get(name, frozenset()) | _ALL for name in texts})
     whole = bool({*names} & _WHOLE) or any(_computes_names([*dis.get_instructions(each)]) for each in codes)
     return _Reads(names, attributes, following, frozenset(stored), frozenset(texts), whole)
+
+
+def _made_texts(every: list[dis.Instruction]) -> Iterator[str]:
+    """Yield the last name or attribute of what code makes texts of: ``f"{c}"``, ``str(o.c)``, ``"%s" % c``."""
+    calls = {"CALL", "CALL_FUNCTION", "CALL_METHOD"}
+    code = [i for i in every if i.opname not in _SILENT and i.opname != "CONVERT_VALUE"]
+    for k, i in enumerate(code):
+        ends = [k - 1]
+        if i.opname in _SHOWS:
+            missing = int(i.opname == "FORMAT_WITH_SPEC" or (i.opname == "FORMAT_VALUE" and (i.arg or 0) & 4 > 0))
+            while missing > 0 and ends[0] > 0:  # the instructions that make the format
+                one = code[ends[0]]
+                missing, ends = missing - dis.stack_effect(one.opcode, one.arg), [ends[0] - 1]
+        elif i.opname in {*_NAMES, *_ATTRIBUTES} and i.argval in _TEXTS:
+            call = next((at for at in range(k, len(code)) if code[at].opname in calls), k)
+            ends = [at for at in range(k + 1, call) if code[at + 1].opname not in _ATTRIBUTES]
+        elif not (i.opname == "BINARY_OP" and i.argrepr == "%"):
+            continue
+        yield from [code[at].argval for at in ends if code[at].opname in {*_NAMES, *_ATTRIBUTES}]
 
 
 def _computes_names(every: list[dis.Instruction]) -> bool:
