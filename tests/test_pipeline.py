@@ -21,7 +21,7 @@ def test_all_are_listed_once():
     assert len(names) == len({*names})
     assert {"safer", "cheaper", "symmetric_sums", "unroll", "versioning", "fuse", "vectorize"} <= {*names}
     assert {one.name for one in passes() if one.purpose is Purpose.NECESSITY} == {
-        "inline", "fuse", "embed", "interrupts", "order", "allocate",
+        "inline", "fuse", "embed", "interrupts", "order", "donate", "allocate",
     }
 
 

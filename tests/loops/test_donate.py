@@ -119,7 +119,7 @@ def test_the_verifier_knows(name, monkeypatch):
     """A pass that gave memory away too early would be found."""
     function, args, pairs, _ = PROGRAMS[name]
     monkeypatch.setattr(donate, "_may_share", lambda *_: True)
-    with pytest.raises(VerifyError, match="after donate: .* may be read after"):
+    with pytest.raises(VerifyError, match=r"after donate: .* may be read after"):
         built(function, args, pairs, cache=False)
 
 

@@ -197,7 +197,7 @@ def test_what_cannot_be_written_is_refused(name):
 
 
 def test_a_batch_in_the_parameters_is_refused():
-    step, params, state, x, y = begun(donate=True)
+    step, params, state, _, y = begun(donate=True)
     whole = np.zeros((33, 20))
     params["in"]["W"] = whole[:16].reshape(20, 16)
     with pytest.raises(ValueError, match=re.escape("params['in']['W'] shares memory with batch[0]")):
@@ -208,7 +208,7 @@ def test_an_update_that_changes_types_is_refused():
     def update(params, grads, state, t, hyper):
         return params - grads.astype(np.float32), grads, {"m": state["m"] * np.float64(0.5)}
 
-    opt = sg.optim.optimizer(lambda p: {"m": np.zeros(3, np.float32)}, update)
+    opt = sg.optim.optimizer(lambda _: {"m": np.zeros(3, np.float32)}, update)
     step = sg.compile_step(lambda p: np.sum(p * p), opt, donate=True)
     params = np.ones(3)
     new, state, _ = step(params, opt.init(params))  # which gives each the type that it had

@@ -218,7 +218,7 @@ class Step:
                     values.put(value)
                 elif code:
                     self._raise_not_finite(params, part)
-            except BaseException as error:  # whatever it is, what was done until then is not lost
+            except BaseException as error:  # noqa: BLE001 - whatever it is, what was done until then is not lost
                 told: Any = error
                 if isinstance(error, SymgradError):
                     told = type(error)(f"batch {values.done}: {error.what}", line=error.line, instead=error.instead)
