@@ -488,7 +488,7 @@ EXCUSED = {
     "interchange": "no program of this table has 32 rows in a recurrence; its own tests compare threads with NumPy",
     "jam": "how many rows are added at once is in no value, and the template writes them: C is compared with NumPy",
     "order": "only a compiler's mistake makes it a value: which loops are left in order is compared",
-    "donate": "no program of this table gives memory up: the verifier finds it in those that do (tests/loops/test_donate.py)",
+    "donate": "no program of this table gives memory up: its own tests ask the verifier of those that do",
 }
 """Passes whose mistakes neither finds, and who does."""
 
