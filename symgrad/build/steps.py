@@ -205,6 +205,10 @@ class Steps:
         """Whether calls use as many threads as when this was planned."""
         return self._changes < 0 or self._changes == changes.item()
 
+    def integer(self, place: int) -> int:
+        """Return an integer among the gradients, by its place among the arrays of the first function."""
+        return int(ffi.cast("int64_t *", self._addresses[0][place].item())[0])
+
     def one(self, leaves: list[Any]) -> tuple[int, Arrays] | None:
         """Take one step with what it is given; None where that is not what was planned, and nothing was done.
 

@@ -62,7 +62,7 @@ def elementwise(
         params, *own = [tree_map(lambda _, each, k=k: each[k], params, made) for k in range(len(kept) + 1)]
         return params, grads, dict(zip(kept, own, strict=True))
 
-    return Optimizer((Link(init, update, hyper, rows=True),))
+    return Optimizer((Link(init, update, hyper, rows=True, asks=still or sparse == "lazy"),))
 
 
 def sgd(learning_rate: Number, *, sparse: str = "exact") -> Optimizer:

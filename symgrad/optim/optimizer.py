@@ -44,12 +44,14 @@ class Link:
         update: ``update(params, grads, state, t, hyper) -> (params, grads, state)`` for the next link.
         hyper: its hyper-parameters: numbers and schedules.
         rows: whether it takes a `RowSparse` for a gradient; else it gets the whole array.
+        asks: whether that costs it less than the whole array.
     """
 
     init: Init
     update: Update
     hyper: Mapping[str, Any]
     rows: bool = False
+    asks: bool = False
 
 
 @dataclass(frozen=True)
@@ -71,6 +73,11 @@ class Optimizer:
     """
 
     links: tuple[Link, ...]
+
+    @property
+    def takes_rows(self) -> bool:
+        """Whether it is to be given a `RowSparse` for a table of which rows are taken."""
+        return all(link.rows for link in self.links) and any(link.asks for link in self.links)
 
     @cached_property
     def _names(self) -> list[tuple[dict[str, str], dict[str, str]]]:

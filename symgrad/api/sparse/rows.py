@@ -83,6 +83,10 @@ class RowSparse:
         """Make it of rows for indices that are known to be in bounds, and count from the front."""
         return cls.made(*_merged(indices, rows), shape)
 
+    def of_shape(self, shape: Any) -> RowSparse:
+        """Return the same rows of an array of another shape."""
+        return self.made(self._values, self._places, self.count, tuple(shape))
+
     @property
     def indices(self) -> Any:
         """The indices, sorted, each once."""

@@ -21,6 +21,8 @@ from symgrad.trace.structures import flattened
 Tree = Any
 NUMPYS: dict[type, Callable[[Any], Any]] = {float: np.float64, int: np.int64}
 """What NumPy has for Python's numbers."""
+COUNT = 2
+"""The place of the count among what a `RowSparse` is made of."""
 
 COUNTED = frozenset({"t", "hyper"})
 """What a state holds that has no value for each parameter."""
@@ -58,6 +60,7 @@ class Moved(NamedTuple):
         inputs: for each of its arrays the leaf of ``(params, state)``, or (negative, from -1 on) the gradient.
         results: for each of its results the leaf.
         written: the leaves that are written.
+        slopes: of each gradient arrays as it is given, those of a `RowSparse` one after the other.
     """
 
     entry: Entry
@@ -65,6 +68,7 @@ class Moved(NamedTuple):
     inputs: list[int]
     results: list[int]
     written: frozenset[int]
+    slopes: list[list[Any]]
 
     @property
     def is_alone(self) -> bool:
@@ -73,7 +77,8 @@ class Moved(NamedTuple):
 
     def run(self, leaves: list[Any], grads: Sequence[Any]) -> None:
         """Update leaves of ``(params, state)`` by gradients, in place where it writes."""
-        given = [leaves[k] if k >= 0 else grads[-1 - k] for k in self.inputs]
+        slopes = flattened([*grads])[0]
+        given = [leaves[k] if k >= 0 else slopes[-1 - k] for k in self.inputs]
         if not self.written:
             made = zip(self.results, self.entry.call.flat(given), strict=True)
         else:
@@ -84,12 +89,18 @@ class Moved(NamedTuple):
                 leaves[k] = array if array.ndim else array[()]
 
 
-def update_of(function: Function[..., Any], params: Tree, state: Tree, moved: Sequence[int], *, donate: bool) -> Moved:
-    """Compile an optimizer's update of some parameters; with `donate` into the memory of what it changes."""
+def update_of(
+    function: Function[..., Any], params: Tree, state: Tree, moved: Sequence[int], grads: Sequence[Any], *,
+    donate: bool,
+) -> Moved:
+    """Compile an optimizer's update of some parameters; with `donate` into the memory of what it changes.
+
+    Of the gradients, one for each of these, only what they are matters.
+    """
     tree = flattened((params, state))[1]
     own, structure = places_of(params, state, moved)
     given = parts(params, state, moved)
-    slopes = [np.broadcast_to(np.zeros((), leaf.dtype), leaf.shape) for leaf in flattened(given[0])[0]]
+    slopes = flattened([*grads])[0]
     of_params = flattened(given[0])[1].num_leaves
     results: list[int] = []
 
@@ -116,11 +127,10 @@ def update_of(function: Function[..., Any], params: Tree, state: Tree, moved: Se
             donated=tuple(pairs),
         )
 
-    entry, serves = function.variant(
-        change, given[0], optree.tree_unflatten(flattened(given[0])[1], slopes), given[1]
-    )
+    entry, serves = function.variant(change, given[0], optree.tree_unflatten(flattened(given[0])[1], grads), given[1])
     inputs = [*own[:of_params], *range(-1, -1 - len(slopes), -1), *own[of_params:]]
-    return Moved(entry, serves, inputs, results, frozenset(results if donate else ()))
+    written = frozenset(results if donate else ())
+    return Moved(entry, serves, inputs, results, written, [flattened(one)[0] for one in grads])
 
 
 class Fused:
@@ -130,6 +140,7 @@ class Fused:
         tree: the structure of ``(params, state, batch)``.
         key: what it is planned for.
         unused: paths of the parameters that the loss does not use.
+        tables: where the number of rows stands of gradients that are rows, by their paths.
     """
 
     key: Any = None
@@ -149,9 +160,9 @@ class Fused:
         first = Half(entry.call, entry.call.planned(entry.call.arrays(example)))
         shapes = [np.shape(leaf) for leaf in leaves]
         kinds = [np.dtype(np.asarray(leaf).dtype.str) for leaf in leaves]
-        slopes = [k for k in update.inputs if k >= 0]
+        slopes = [np.asarray(leaf) for one in update.slopes for leaf in one]
         second_inputs = [
-            *[np.empty(shapes[k], kinds[k]) if k >= 0 else np.empty(shapes[slopes[-1 - k]], kinds[slopes[-1 - k]])
+            *[np.empty(shapes[k], kinds[k]) if k >= 0 else np.empty(slopes[-1 - k].shape, slopes[-1 - k].dtype)
               for k in update.inputs],
             *update.entry.call.read(),
         ]
@@ -186,14 +197,23 @@ class Fused:
             Given(port.dtype, shape, -1, k) for k, (port, shape) in enumerate(made, len(second.call.interface.inputs))
         ]
         paths = ["/".join(map(str, path)) for path in flattened(params)[1].paths()]
-        order = [paths[k] for k in slopes[: slopes_tree.num_leaves]]
-        between = [
-            (begin + outputs + k, slopes_tree.num_leaves + order.index(name))
-            for k, (name,) in enumerate(slopes_tree.paths())
-        ]
+        order = [paths[k] for k in update.inputs[: len(update.slopes)]]
+        numbers = iter(range(len(update.slopes), len(update.slopes) + len(slopes)))
+        places = {path: [next(numbers) for _ in one] for path, one in zip(order, update.slopes, strict=True)}
+        between, self.tables = [], {}
+        for path, one in zip(slopes_tree.entries(), slopes_tree.children(), strict=True):
+            if not one.is_leaf():
+                self.tables[path] = begin + outputs + len(between) + COUNT
+            of = [*places[path], *[-1] * one.num_leaves][: one.num_leaves]  # an open extent is none of the update's
+            between += [(begin + outputs + k, place) for k, place in enumerate(of, len(between))]
         self.halves = (entry, example), (update.entry, second_inputs)
         self.steps = Steps(first, second, given, results, between, finite=finite, rows=rows)
         self.integers = entry.call.integers if any(type(leaf) is int for leaf in leaves) else None
+
+    @property
+    def touched(self) -> dict[str, int]:
+        """How many rows the gradients by tables had in the last step."""
+        return {path: self.steps.integer(place) for path, place in self.tables.items()}
 
     @property
     def is_current(self) -> bool:

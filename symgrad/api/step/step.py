@@ -13,6 +13,7 @@ import numpy as np
 from symgrad.api.call.function import AT_HAND, CacheInfo, Function
 from symgrad.api.modes.derivatives import jit, loss_at, with_gradient
 from symgrad.api.modes.mode import function
+from symgrad.api.sparse.rows import RowSparse
 from symgrad.api.step.fused import COUNTED, NUMPYS, Fused, Moved, parts, places_of, shown, update_of, with_numbers
 from symgrad.api.trees import tree_map, tree_paths
 from symgrad.build.call import MISS
@@ -22,7 +23,7 @@ from symgrad.render.source import NOT_FINITE
 from symgrad.trace import optree
 from symgrad.trace.signature import Signature, Spec, leaf_spec, signature_of
 from symgrad.trace.state import active
-from symgrad.trace.structures import flattened
+from symgrad.trace.structures import flattened, is_pattern
 
 if TYPE_CHECKING:
     from symgrad.api.report import Cost, Memory
@@ -78,7 +79,8 @@ class Step:
         self, loss: Callable[..., Any], optimizer: Any, frozen: tuple[str, ...], options: Options, *, donate: bool,
         raises: bool, has_aux: bool,
     ) -> None:
-        self._settings = {"frozen": frozen, "has_aux": has_aux}
+        sparse = "auto" if getattr(optimizer, "takes_rows", False) else False
+        self._settings = {"frozen": frozen, "has_aux": has_aux, "sparse": sparse}
         self._loss, self._options, self._raises, self._donate = loss, options, raises, donate
         self._frozen, self._optimizer = frozen, optimizer
         mode = getattr(loss, "symgrad_mode", getattr(getattr(loss, "__wrapped__", None), "symgrad_mode", None))
@@ -86,6 +88,7 @@ class Step:
         self._gradient = function("step", loss, _value_and_gradient, self._settings, options=options)
         self._update: Function[..., Any] = jit(optimizer.update, options=options)
         self._unused: list[str] | None = None
+        self._touched: Fused | dict[str, int] = {}
         self._fused: tuple[Fused, ...] = ()
         self._updates: dict[Any, Moved] = {}
         self._lock = threading.RLock()
@@ -140,7 +143,7 @@ class Step:
             self._raise_not_finite(params, batch)
         if self._fused[0] is not fused:
             self._fused = (fused, *[one for one in self._fused if one is not fused])
-        self._unused = fused.unused
+        self._unused, self._touched = fused.unused, fused
         return tuple(result)
 
     def _planned(self, params: Tree, state: Tree, batch: Any, rows: int = 0, part: Any = None) -> Any:
@@ -156,7 +159,9 @@ class Step:
             return None
         named, used = tree_paths(params), entry.tree.child(1).entries()
         moved = [k for k, path in enumerate(named) if path in used]
-        update = self._update_of(params, state, moved, donate=self._donate or rows > 0)
+        grads = _gradients_of(entry, leaves, params)
+        slopes = [grads[named[k]] for k in moved]
+        update = self._update_of(params, state, moved, slopes, donate=self._donate or rows > 0)
         if not update.is_alone:
             return None
         key = id(entry), id(update), tuple([_kind(leaf) for leaf in flattened(batch)[0]])
@@ -206,7 +211,8 @@ class Step:
                 fused = None if active.entered else self._planned(params, state, plain, size, part)
                 code = None
                 if fused is not None:
-                    self._unused, leaves = fused.unused, flattened((params, state, plain))[0]
+                    self._unused, self._touched = fused.unused, fused
+                    leaves = flattened((params, state, plain))[0]
                     try:
                         code = fused.many(leaves, values.of(*fused.value), rows, begin, (count - begin) // size)
                     finally:
@@ -254,7 +260,7 @@ class Step:
     def _by_path(self, params: Tree, grads: Tree) -> dict[str, Any]:
         """Give gradients the paths of their parameters; None is none."""
         known = dict(zip(tree_paths(params), flattened(params)[0], strict=True))
-        found = dict(zip(tree_paths(grads), flattened(grads)[0], strict=True))
+        found = dict(zip(tree_paths(grads), flattened(grads, is_leaf=is_pattern)[0], strict=True))
         for path, slope in found.items():
             if path not in known:
                 raise ArgumentError(f"a gradient of {path}, and the parameters are {', '.join(known)}")
@@ -291,6 +297,15 @@ class Step:
         if self._unused is None:
             raise ArgumentError(f"the step of {self.__name__}() has not been called yet", instead="call it first")
         return self._unused
+
+    @property
+    def touched_rows(self) -> dict[str, int]:
+        """How many rows the gradients of the last step had, by the paths of tables of which the loss takes rows.
+
+        Of these the optimizer is given a `RowSparse`, if that costs it less: `sgd`, `adagrad`, and those with
+        ``sparse="lazy"``.
+        """
+        return self._touched.touched if isinstance(self._touched, Fused) else self._touched
 
     def cache_info(self) -> CacheInfo:
         """Return for which signatures the step was compiled, and why each was needed."""
@@ -342,11 +357,12 @@ class Step:
         else:
             value, grads = self._gradient(params, *batch)
         number = value[0] if self._settings["has_aux"] else value
-        if self._raises and not all(np.isfinite(leaf).all() for leaf in (number, *grads.values())):
+        if self._raises and not all(np.isfinite(leaf).all() for leaf in flattened((number, *grads.values()))[0]):
             self._raise_not_finite(params, batch)
         named = tree_paths(params)
         stay = _frozen(named, self._frozen)
         self._unused = [path for path in named if path not in grads and path not in stay]
+        self._touched = {path: one.count for path, one in grads.items() if isinstance(one, RowSparse)}
         return value, grads
 
     def _raise_not_finite(self, params: Tree, batch: tuple[Any, ...]) -> None:
@@ -366,10 +382,11 @@ class Step:
         if donate:
             _check_donated(params, state, moved, grads)
         if not active.entered:
-            update = self._update_of(params, state, moved, donate=donate)
+            slopes = [grads[named[k]] for k in moved]
+            update = self._update_of(params, state, moved, slopes, donate=donate)
             if update.is_alone:
                 leaves, tree = flattened((params, _with_numpys(state)))
-                update.run(leaves, [grads[named[k]] for k in moved])
+                update.run(leaves, slopes)
                 new, after = optree.tree_unflatten(tree, leaves)
                 if donate:
                     state.update(after)
@@ -380,15 +397,17 @@ class Step:
         new, after = _whole(params, new, structure, moved), {**after, **back}
         return _put_in_place((params, state), (new, after)) if donate else (new, after)
 
-    def _update_of(self, params: Tree, state: Tree, moved: Sequence[int], *, donate: bool) -> Moved:
-        """Find or compile the update of some parameters."""
+    def _update_of(
+        self, params: Tree, state: Tree, moved: Sequence[int], grads: Sequence[Any], *, donate: bool,
+    ) -> Moved:
+        """Find or compile the update of some parameters by gradients such as these."""
         state = _with_numpys(state)
-        leaves, tree = flattened((params, state))
+        leaves, tree = flattened((params, state, [*grads]))
         key = tree, tuple([_kind(leaf) for leaf in leaves]), tuple(moved), donate
         with self._lock:
             update = self._updates.get(key)
             if update is None or update.serves(()) is MISS:
-                update = self._updates[key] = update_of(self._update, params, state, moved, donate=donate)
+                update = self._updates[key] = update_of(self._update, params, state, moved, grads, donate=donate)
             return update
 
 
@@ -478,6 +497,17 @@ def _whole(old: Tree, new: Tree, structure: Any, moved: Sequence[int]) -> Tree:
     for k, leaf in zip(moved, flattened(new)[0], strict=True):
         leaves[k] = leaf
     return optree.tree_unflatten(structure, leaves)
+
+
+def _gradients_of(entry: Any, leaves: list[Any], params: Tree) -> dict[str, Any]:
+    """Return gradients as a compiled function gives them, by path, of zeros that take no memory."""
+    call, tree = entry.call, entry.tree.child(1)
+    shapes = call.planned(call.arrays(leaves)).outputs
+    made = [np.broadcast_to(np.zeros((), port.dtype), shape)
+            for port, shape in zip(call.interface.outputs, shapes, strict=False)]
+    found = optree.tree_unflatten(tree, made[entry.tree.child(0).num_leaves :][: tree.num_leaves])
+    known = dict(zip(tree_paths(params), flattened(params)[0], strict=True))
+    return {path: one.of_shape(known[path].shape) if isinstance(one, RowSparse) else one for path, one in found.items()}
 
 
 def _with_numpys(tree: Tree) -> Tree:
@@ -572,7 +602,7 @@ def _frozen(paths: Sequence[str], frozen: Sequence[str]) -> set[str]:
 
 
 def _value_and_gradient(
-    fun: Any, signature: Signature, leaves: list[Any], *, frozen: tuple[str, ...], has_aux: bool,
+    fun: Any, signature: Signature, leaves: list[Any], *, frozen: tuple[str, ...], has_aux: bool, sparse: bool | str,
 ) -> tuple[Any, dict[str, Any]]:
     """Derive a loss by the parameters that it uses and that are not frozen: ``(value, {path: gradient})``."""
     point = loss_at(fun, signature, leaves, has_aux=has_aux)
@@ -589,5 +619,5 @@ def _value_and_gradient(
             )
     if not wanted:
         raise ArgumentError(f"{point.program.name}() uses no parameter that is not frozen")
-    results, bars = with_gradient(point, [*wanted.values()])
+    results, bars = with_gradient(point, [*wanted.values()], sparse=sparse)
     return optree.tree_unflatten(point.tree, results), dict(zip(wanted, bars, strict=True))

@@ -1,0 +1,126 @@
+"""Steps of training with tables of which a batch takes rows: in one call of C, in place."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import symgrad as sg
+
+RNG = np.random.default_rng(11)
+TABLE, HEAD = RNG.normal(size=(60, 4)), RNG.normal(size=4)
+IDS, TARGETS = RNG.integers(-60, 60, size=(40, 3)), RNG.normal(size=40)
+
+
+def loss(params: Any, ids: Any, y: Any) -> Any:
+    return np.mean((np.sum(params["E"][ids], 1) @ params["W"] + params["b"][ids[:, 0] % 60] - y) ** 2)
+
+
+def begun(optimizer: Any) -> tuple[Any, Any]:
+    params = {"E": TABLE.copy(), "W": HEAD.copy(), "b": np.zeros(60)}
+    return params, optimizer.init(params)
+
+
+OPTIMIZERS = {
+    "lazy adam": sg.optim.adam(0.1, sparse="lazy"), "sgd": sg.optim.sgd(0.1), "exact adam": sg.optim.adam(0.1),
+    "clipped": sg.optim.chain(sg.optim.clip_by_global_norm(0.5), sg.optim.momentum(0.1, sparse="lazy")),
+    "with an average": sg.optim.chain(sg.optim.adagrad(0.1), sg.optim.ema(0.9)),
+}
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+@pytest.mark.parametrize("donate", [False, True])
+def test_a_step_is_its_halves_and_those_of_numpy(name: str, donate: bool) -> None:
+    optimizer = OPTIMIZERS[name]
+    step, halves = [sg.compile_step(loss, optimizer, donate=donate) for _ in range(2)]
+    (params, state), (one, other), (plain, kept) = [begun(optimizer) for _ in range(3)]
+    slope = sg.value_and_grad(loss)
+    for k in range(0, 40, 8):
+        batch = IDS[k : k + 8], TARGETS[k : k + 8]
+        before = sg.tree_map(np.copy, params)
+        given = params["E"]
+        params, state, value = step(params, state, *batch)
+        assert (given is params["E"]) == donate
+        if not donate:
+            np.testing.assert_array_equal(given, before["E"])
+        same, grads = halves.gradients(one, *batch)
+        one, other = halves.apply(one, grads, other)
+        _, dense = slope(plain, *batch)
+        if name == "lazy adam":
+            dense = {path: sg.RowSparse(np.arange(60), g, g.shape) if path != "W" else g for path, g in dense.items()}
+            dense = {path: g if path == "W" else _rows_of(g, batch[0]) for path, g in dense.items()}
+        elif name == "clipped":
+            break
+        plain, kept = optimizer.update(plain, dense, kept)
+        assert value == same
+        for key, new in params.items():
+            np.testing.assert_array_equal(new, one[key])
+            np.testing.assert_allclose(new, plain[key], rtol=1e-11, atol=1e-12)
+        touched = {"E": np.unique(batch[0] % 60).size, "b": np.unique(batch[0][:, 0] % 60).size}
+        assert step.touched_rows == halves.touched_rows == ({} if name == "exact adam" else touched)
+    for key, new in params.items():
+        np.testing.assert_array_equal(new, one[key])
+
+
+def _rows_of(g: Any, ids: Any) -> Any:
+    at = np.unique((ids if len(g.shape) == 2 else ids[:, 0]) % 60)
+    return sg.RowSparse(at, g.to_dense()[at], g.shape)
+
+
+def test_batches_of_other_sizes_and_epochs() -> None:
+    optimizer = OPTIMIZERS["lazy adam"]
+    step, other = [sg.compile_step(loss, optimizer, donate=donate) for donate in (True, False)]
+    (params, state), (one, kept) = begun(optimizer), begun(optimizer)
+    order = RNG.permutation(40)
+    params, state, values = step.epoch(params, state, IDS, TARGETS, batch=12, order=order)
+    expected = []
+    for k in range(0, 40, 12):
+        rows = order[k : k + 12]
+        one, kept, value = other(one, kept, IDS[rows], TARGETS[rows])
+        expected.append(value)
+    np.testing.assert_array_equal(values, expected)
+    for key, new in params.items():
+        np.testing.assert_array_equal(new, one[key])
+    assert step.touched_rows["E"] == np.unique(IDS[order[36:]] % 60).size
+
+
+@pytest.mark.parametrize("donate", [False, True])
+def test_an_id_out_of_bounds_leaves_all_as_it_was(donate: bool) -> None:
+    optimizer = OPTIMIZERS["lazy adam"]
+    step = sg.compile_step(loss, optimizer, donate=donate)
+    params, state = begun(optimizer)
+    params, state, _ = step(params, state, IDS[:8], TARGETS[:8])
+    before = sg.tree_map(np.copy, (params, state["m"], state["v"]))
+    wrong = IDS[:8].copy()
+    wrong[5, 1] = 60
+    with pytest.raises(IndexError, match=r'(?s)out of bounds for an axis with size 60.*params\["E"\]\[ids\]'):
+        step(params, state, wrong, TARGETS[:8])
+    assert state["t"] == 1
+    after = params, state["m"], state["v"]
+    np.testing.assert_array_equal(*[sg.ravel_pytree(tree)[0] for tree in (before, after)])
+
+
+def test_a_step_on_a_million_rows_works_in_little_memory() -> None:
+    """And writes the batch's rows alone: a table of which the others lie in read-only pages would do."""
+    optimizer = sg.optim.adam(0.1, sparse="lazy")
+    step = sg.compile_step(lambda p, ids: np.sum(p["E"][ids] ** 2), optimizer, donate=True)
+    params = {"E": np.ones((1_000_000, 16), np.float32)}
+    state = optimizer.init(params)
+    ids = RNG.integers(0, 1_000_000, size=256)
+    assert step.memory(params, state, ids).peak < 1_000_000
+    params, state, _ = step(params, state, ids)
+    assert step.touched_rows == {"E": np.unique(ids).size}
+    changed = np.flatnonzero(np.any(params["E"] != 1, axis=1))
+    np.testing.assert_array_equal(changed, np.unique(ids))
+    loops = step._updates[next(iter(step._updates))].entry.built.stages.of("loops")
+    assert [s for s, _ in loops.paths if 1_000_000 in [axis.extent for axis in s.axes]] == []
+
+
+def test_what_is_nan_is_found_among_rows() -> None:
+    step = sg.compile_step(loss, OPTIMIZERS["lazy adam"], donate=True, on_nan="raise")
+    params, state = begun(OPTIMIZERS["lazy adam"])
+    with pytest.raises(sg.SymgradError, match="NaN"):
+        step(params, state, IDS[:8], TARGETS[:8] * np.nan)
+    assert np.isfinite(params["E"]).all()
