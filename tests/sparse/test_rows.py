@@ -93,11 +93,20 @@ def test_all_that_takes_rows() -> None:
     (lambda E, i: np.sum(E[i]) + np.sum(E**2), r"rows are taken of E at .*test_rows.py:\d+, and all of it"),
     (lambda E, i: np.sum(E[i]) * E[0, 0], "all of it is used as well"),
     (lambda E, i: np.sum(sg.scan(lambda h, k: (np.tanh(h + E[k]), 0.0), np.zeros(4), i)[0]), "inside of a loop"),
+    (lambda E, i: np.sum(E[i, 1]), "of E something else is taken than rows"),
+    (lambda E, i: np.sum(E[i, :, None]) + np.sum(E[:, 1:][i]), "of E something else is taken than rows"),
+    (lambda E, i: np.sum(sg.checkpoint(lambda E: np.sin(E[i]))(E)), "of E something else is taken than rows"),
 ])
 def test_a_table_that_is_used_otherwise_is_refused_with_its_line(use: Any, message: str) -> None:
     with pytest.raises(sg.SymgradError, match=rf"(?s)sparse=True: .*{message}.*at {__file__}.*sparse=\"auto\""):
         sg.grad(use, sparse=True)(E, np.array([1, 2]))
-    assert sg.grad(use, sparse="auto")(E, np.array([1, 2])).shape == E.shape
+    plain = sg.grad(use, sparse="auto")(E, np.array([1, 2]))
+    assert (type(plain), plain.shape) == (np.ndarray, E.shape)
+
+
+def test_what_is_sliced_is_no_table() -> None:
+    f = sg.grad(lambda b, i: np.sum(b[1:] * np.diff(b, axis=0) * i[0]) + np.sum(b[:, ::2]), sparse=True)
+    assert type(f(E, np.array([1, 2]))) is np.ndarray
 
 
 def test_parameters_that_are_no_tables_have_plain_gradients() -> None:

@@ -86,6 +86,20 @@ def test_batches_of_other_sizes_and_epochs() -> None:
     assert step.touched_rows["E"] == np.unique(IDS[order[36:]] % 60).size
 
 
+def test_a_batch_without_ids_and_one_alone() -> None:
+    for name in ("lazy adam", "sgd"):
+        optimizer = OPTIMIZERS[name]
+        step = sg.compile_step(lambda E, ids: np.sum(E[ids] ** 2), optimizer, donate=True)
+        table = TABLE.copy()
+        state = optimizer.init(table)
+        for ids in (np.zeros(0, int), np.array([[7]], np.int32), -3, np.array([3, 3, 3])):
+            before = table.copy()
+            table, state, _ = step(table, state, ids)
+            changed = np.flatnonzero(np.any(table != before, axis=1))
+            np.testing.assert_array_equal(changed, np.unique(np.ravel(ids) % 60))
+            assert step.touched_rows == {"": changed.size}
+
+
 @pytest.mark.parametrize("donate", [False, True])
 def test_an_id_out_of_bounds_leaves_all_as_it_was(donate: bool) -> None:
     optimizer = OPTIMIZERS["lazy adam"]

@@ -194,11 +194,11 @@ def _takes(point: Point, k: int, sparse: bool | str) -> list[Node]:
     """Return what takes rows of an array alone; none where its gradient is to be a plain one."""
     takes, others = gathered(point.program, point.program.inputs[k])
     if takes and others and sparse is True:
-        path, loop = point.signature.paths[k], takes[0] is others[0]
+        path, within = point.signature.paths[k], takes[0] in others
         raise ArgumentError(
-            f"sparse=True: rows are taken of {path} inside of a loop" if loop else
+            f"sparse=True: of {path} something else is taken than rows, or rows inside of a loop" if within else
             f"sparse=True: rows are taken of {path} at {takes[0].line}, and all of it is used as well",
-            line=others[0].line, instead=("the rows taken before the loop, E[ids]; or " if loop else "")
+            line=others[0].line, instead=("the rows taken first, E[ids]; or " if within else "")
             + 'sparse="auto", which gives a plain gradient here',
         )
     return [] if others else takes

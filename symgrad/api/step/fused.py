@@ -200,7 +200,8 @@ class Fused:
         order = [paths[k] for k in update.inputs[: len(update.slopes)]]
         numbers = iter(range(len(update.slopes), len(update.slopes) + len(slopes)))
         places = {path: [next(numbers) for _ in one] for path, one in zip(order, update.slopes, strict=True)}
-        between, self.tables = [], {}
+        between: list[tuple[int, int]] = []
+        self.tables: dict[str, int] = {}
         for path, one in zip(slopes_tree.entries(), slopes_tree.children(), strict=True):
             if not one.is_leaf():
                 self.tables[path] = begin + outputs + len(between) + COUNT
@@ -208,7 +209,8 @@ class Fused:
             between += [(begin + outputs + k, place) for k, place in enumerate(of, len(between))]
         self.halves = (entry, example), (update.entry, second_inputs)
         self.steps = Steps(first, second, given, results, between, finite=finite, rows=rows)
-        self.integers = entry.call.integers if any(type(leaf) is int for leaf in leaves) else None
+        self.numbers = [k for k, leaf in enumerate(leaves) if type(leaf) is int]
+        self.integers = entry.call.integers if self.numbers else None
 
     @property
     def touched(self) -> dict[str, int]:
@@ -223,6 +225,8 @@ class Fused:
     def __call__(self, leaves: list[Any], state: Tree) -> Any:
         """Take one step: ``(code, params, state, value)``; None where the arguments are others, or the path is."""
         if self.integers is not None:
+            if any(type(leaves[k]) is not int for k in self.numbers):
+                return None
             count = self.tree.child(0).num_leaves
             self.integers.check([*leaves[:count], *leaves[count + self.tree.child(1).num_leaves :]])
         found = self.steps.one(self.with_outside(leaves))

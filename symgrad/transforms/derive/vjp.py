@@ -123,23 +123,32 @@ def _rows_from_front(trace: Trace, node: Node) -> Node:
     return make(trace.graph, "normal_index", at, extent=node.inputs[0].shape[0])
 
 
-def _takes_inside(node: Node, of: Node) -> bool:
-    """Whether a program that a node holds takes rows of an input like this one."""
+def _takes_otherwise(node: Node, of: Node, nodes: Sequence[Node]) -> bool:
+    """Whether rows are taken in a program that a node holds, or elements of a view: `gathered` cannot tell of them."""
     held = [one for param in node.params if isinstance(param, Program) for one in param.nodes()]
-    return any(_rows(one) is not None and one.inputs[0].is_input and one.inputs[0].shape == of.shape for one in held)
+    if any(_rows(one) is not None and one.inputs[0].is_input and one.inputs[0].shape == of.shape for one in held):
+        return True
+    views = {of}
+    for one in nodes[nodes.index(node) :]:
+        if one.inputs and one.inputs[0] in views:
+            if one.op.rows is not None and not one.op.view:
+                return True
+            if one.op.view and (one is node or one.inputs[0] is not of):
+                views.add(one)
+    return False
 
 
 def gathered(program: Program, of: Node, output: int = 0) -> tuple[list[Node], list[Node]]:
     """Return what takes rows of an input on the way to an output, and what uses it otherwise.
 
-    A loop that takes rows is both: its steps cannot tell of rows of theirs.
+    What takes rows in another way is both: a loop, whose steps cannot tell of theirs, elements of rows, ``E[ids, 0]``.
     """
     nodes = replace(program, outputs=(program.outputs[output],)).nodes()
     active = depends(nodes, [of])
     users = [node for node in nodes if node in active and of in node.inputs]
     plain = [node for node in users if node.inputs[0] is of and _rows(node) is not None]
-    takes = [*plain, *[node for node in users if _takes_inside(node, of)]]
     others = [node for node in users if node not in plain]
+    takes = [*plain, *[node for node in others if _takes_otherwise(node, of, nodes)]]
     return takes, [*others, *[y for y in program.outputs[output:][:1] if y is of]]
 
 

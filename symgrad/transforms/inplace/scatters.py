@@ -86,7 +86,9 @@ def _read_write(node: Node, uses: Counter[Node]) -> _Write | None:
     if len(places) > 1 or not all(is_static(place) and len(place) == 1 for place in places):
         return None
     plain = _Write(node.op, before, value, tuple(indices), axes)
-    if node.op is add_at or any(place > (PLACES_COMPARED,) and not node.param("unique") for place in places):
+    if node.op is add_at or (0,) in places:
+        return plain
+    if any(place > (PLACES_COMPARED,) and not node.param("unique") for place in places):
         return plain
     once = bool(places) and not node.param("unique")
     whole = (value,) if value.op is reshape and uses[value] == 1 else ()
