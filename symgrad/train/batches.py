@@ -45,6 +45,12 @@ class Rows:
         for start in range(first * self.each, self.count, self.each):
             yield tree_map(lambda array, rows=order[start : start + self.each]: array[rows], self.arrays)
 
+    def samples(self) -> Iterator[tuple[Any, ...]]:
+        """Give a batch of each size, in the order in which an epoch has them."""
+        yield from islice(self.epoch(0, 0), 1)
+        if self.count % self.each and self.count > self.each:
+            yield from self.epoch(0, self.count // self.each)
+
     def batches(self) -> int:
         """Return how many there are in an epoch."""
         return -(-self.count // self.each)
@@ -71,9 +77,20 @@ class Given:
         for batch in islice(self.data, first, None):
             yield batch if isinstance(batch, tuple) else tuple(batch) if isinstance(batch, list) else (batch,)
 
+    def samples(self) -> Iterator[tuple[Any, ...]]:
+        """Give batches in their order, among them one of each shape."""
+        return self.epoch(0, 0)
+
     def batches(self) -> int | None:
         """Return how many there are in an epoch, where that is known."""
         return len(self.data) if hasattr(self.data, "__len__") else None
+
+
+def kind(batch: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return what a batch may be compiled for: shapes and types."""
+    found: list[Any] = []
+    tree_map(lambda leaf: found.append((np.shape(leaf), getattr(leaf, "dtype", type(leaf)))), batch)
+    return tuple(found)
 
 
 def permutation(seed: int, epoch: int, count: int) -> Any:

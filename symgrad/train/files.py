@@ -61,13 +61,14 @@ def save(path: str | os.PathLike[str], /, **trees: Any) -> None:
             record, array = _leaf(at, leaf)
             record["tree"] = name
             if array is not None:
-                record["field"] = next(one for one in _names(at) if one not in arrays and one != _HEAD)
-                arrays[record["field"]] = array
+                while at in arrays or at == _HEAD:  # two leaves may have one path
+                    at += "~"  # noqa: PLW2901
+                record["field"], arrays[at] = at, array
             leaves.append(record)
     head: dict[str, Any] = {"format": FORMAT, "version": VERSION, "trees": described, "leaves": leaves}
     head["sha256"] = _digest(head)
     arrays[_HEAD] = np.array(json.dumps(head).encode())
-    with _replaced(Path(path)) as file, zipfile.ZipFile(file, "w") as archive:
+    with _replaced(Path(path).resolve()) as file, zipfile.ZipFile(file, "w") as archive:
         for field, array in arrays.items():
             with archive.open(zipfile.ZipInfo(f"{field}.npy"), "w", force_zip64=True) as member:
                 np.lib.format.write_array(member, array, allow_pickle=False)
@@ -78,12 +79,6 @@ def _named(name: str, tree: Any) -> list[tuple[str, Any]]:
     found: list[Any] = []
     tree_map(found.append, tree)
     return [*zip([f"{name}/{path}".rstrip("/") for path in tree_paths(tree)], found, strict=True)]
-
-
-def _names(path: str) -> Iterator[str]:
-    """Give names for a path: itself, and with a number behind it, as two leaves may have one path."""
-    yield path
-    yield from (f"{path}~{k}" for k in itertools.count(2))
 
 
 def _structure(tree: Any, path: str) -> Any:
@@ -149,12 +144,13 @@ def _replaced(path: Path) -> Iterator[Any]:
                 file.flush()
                 os.fsync(file.fileno())
             beside.replace(path)
-        except BaseException:
+        finally:
             beside.unlink(missing_ok=True)
-            raise
         with contextlib.suppress(OSError):  # one that does not write folders on demand
             os.fsync(folder)
     finally:
+        with contextlib.suppress(OSError):
+            fcntl.flock(folder, fcntl.LOCK_UN)  # a child forked meanwhile has the descriptor, too
         os.close(folder)
 
 
@@ -231,7 +227,7 @@ class Contents:
         if paths != there:
             _refuse(self.path, next((at for at in there if at not in paths), name), "is in the file, and not wanted")
         for (at, one), k in zip(wanted, own, strict=True):
-            for what, of in (("shape", _shape), ("dtype", _dtype)):
+            for what, of in (("shape", np.shape), ("dtype", _dtype)):
                 if of(self._leaves[k]) != of(one):
                     _refuse(self.path, at, f"has the {what} {of(self._leaves[k])}, and {of(one)} is wanted")
         rest = iter([self._leaves[k] for k in own])
@@ -263,6 +259,8 @@ def _member(archive: zipfile.ZipFile, field: str, path: Any) -> Any:
         return np.lib.format.read_array(io.BytesIO(content), allow_pickle=False)
     except KeyError:
         _refuse(path, field, "is missing: no file that save() wrote, or a part of one")
+    except MemoryError:
+        raise
     except Exception as error:  # noqa: BLE001 - whatever zipfile and NumPy say to bytes that nobody wrote
         _refuse(path, field, f"is damaged ({error})")
 
@@ -294,10 +292,6 @@ def _made(tree: Any, leaves: list[Any], path: Any, name: str) -> Any:
         _refuse(path, name, f"is an object of the class {parts}: load(path, like=...) makes it")
     made = [_made(part, leaves, path, f"{name}/{k}") for k, part in enumerate(parts)]
     return tuple(made) if kind == "tuple" else made
-
-
-def _shape(leaf: Any) -> Any:
-    return leaf.shape if hasattr(leaf, "shape") else np.shape(leaf)
 
 
 def _dtype(leaf: Any) -> Any:

@@ -14,8 +14,9 @@ from typing import Any
 
 import numpy as np
 
+from symgrad.api.trees import tree_map
 from symgrad.errors import ArgumentError, ArgumentValueError, NonFiniteError
-from symgrad.train.batches import Given, Rows, arguments
+from symgrad.train.batches import Given, Rows, arguments, kind
 from symgrad.train.files import Contents, save
 
 _AGAIN = 0.1
@@ -81,17 +82,23 @@ def fit(
     fixed = {"seed": seed, "batch": source.each, "rows": source.count}
     values: list[float] = []
     validations: list[float] = []
+    kinds: set[Any] = set()
     epoch = done = 0
 
     def keep() -> None:
         if checkpoint:
-            numbers = {"epoch": epoch, "done": done, "value": np.array(values), "validation": np.array(validations)}
-            save(checkpoint, params=params, state=state, fit=fixed | numbers)
+            numbers = {"epoch": epoch, "done": done, "kinds": len(kinds)}
+            came_to = {"value": np.array(values), "validation": np.array(validations)}
+            save(checkpoint, params=params, state=state, fit=fixed | numbers | came_to)
 
     if checkpoint and Path(checkpoint).exists():
         found = _resumed(checkpoint, fixed, params, state)
         params, state, at = found
         epoch, done, values, validations = at["epoch"], at["done"], at["value"].tolist(), at["validation"].tolist()
+        if epoch < epochs and not _is_stale(validations, patience):
+            kinds = _as_before(step, source, at["kinds"], params, state)
+            if validated is not None and validations and not callable(validation):
+                validated(params)
     else:
         keep()  # what cannot be written is known before the first step
     with _interrupts() as interrupted, _shown(epochs, source.batches()) as show:
@@ -99,6 +106,7 @@ def fit(
             for arrays in source.epoch(epoch, done):
                 params, state, value = step(params, state, *arrays)
                 values.append(_number(value))
+                kinds.add(kind(arrays))
                 done += 1
                 if values[-1] != values[-1]:
                     raise NonFiniteError(
@@ -156,6 +164,24 @@ def _resumed(checkpoint: Any, fixed: dict[str, int], params: Any, state: Any) ->
                 instead="the call that wrote it, or another checkpoint=",
             )
     return found.like("params", params), found.like("state", state), at
+
+
+def _as_before(step: Any, source: Any, count: int, params: Any, state: Any) -> set[Any]:
+    """Take a step for each shape of batches that there was, in their order, of copies.
+
+    What a function is compiled for depends on the shapes it has met before, and last bits on what it is compiled for.
+    """
+    kinds: set[Any] = set()
+    samples = source.samples()
+    while len(kinds) < count and (arrays := next(samples, None)) is not None:
+        if kind(arrays) not in kinds:
+            kinds.add(kind(arrays))
+            step(*tree_map(_own, (params, state)), *arrays)
+    return kinds
+
+
+def _own(leaf: Any) -> Any:
+    return leaf.copy() if isinstance(leaf, np.ndarray) else leaf
 
 
 @contextmanager

@@ -49,9 +49,14 @@ class Step:
 step = Step()
 
 
-def run(**given):
+def run(step=step, **given):
     usual: dict[str, Any] = {"data": (X, Y), "batch": 16, "seed": 3, "epochs": 4}
     return sg.fit(step, START, OPT.init(START), **usual | given)
+
+
+def fresh():
+    """A step that has met no shapes yet: what it is compiled for, and so its last bits, depends on those it meets."""
+    return sg.compile_step(loss, OPT)
 
 
 @pytest.fixture(scope="module")
@@ -93,7 +98,7 @@ def killed(path, kills, epochs, longest):
 
         def train(begun=begun):
             begun.set()
-            run(epochs=epochs, checkpoint=path, every=5, validation=(X, Y))
+            run(fresh(), epochs=epochs, checkpoint=path, every=5, validation=(X, Y))
 
         process = context.Process(target=train)
         process.start()
@@ -112,7 +117,7 @@ def killed(path, kills, epochs, longest):
 def test_killed_at_any_moment_it_ends_with_the_same_bits(tmp_path, kills, epochs):
     path = tmp_path / "run.npz"
     with sg.set_num_threads(1):  # as forked processes have
-        unbroken = run(epochs=epochs, validation=(X, Y))
+        unbroken = run(fresh(), epochs=epochs, validation=(X, Y))
         assert killed(path, kills, epochs, 0.02) == kills
         assert same(run(epochs=epochs, validation=(X, Y), checkpoint=path), unbroken)
     assert {each.name for each in tmp_path.iterdir()} <= {"run.npz", ".run.npz.part"}
@@ -147,6 +152,25 @@ def test_interrupted_it_ends_the_step_and_goes_on_with_the_same_bits(tmp_path, w
 
     with pytest.raises(KeyboardInterrupt):
         run(callbacks=[twice])
+
+
+@pytest.mark.parametrize("end", [7, 9, 14])
+def test_begun_again_it_compiles_what_it_would_have_had(tmp_path, end):
+    """Behind the last batch of an epoch, the first shape that a new process meets would be the validation's."""
+    unbroken = run(fresh(), validation=(X, Y))
+
+    def stop(number, *_):
+        if number == end:
+            raise InterruptedError
+
+    batches = [(X[k : k + 16], Y[k : k + 16]) for k in range(0, 103, 16)]
+    for data, batch in (((X, Y), 16), (batches, None)):
+        path, given = tmp_path / f"{batch}.npz", {"data": data, "batch": batch, "validation": (X, Y)}
+        unbroken = run(fresh(), **given)
+        with pytest.raises(InterruptedError):
+            run(fresh(), callbacks=[stop], checkpoint=path, every=1, **given)
+        assert sg.load(path)["fit"]["value"].shape == (end - 1,)
+        assert same(run(fresh(), checkpoint=path, **given), unbroken)
 
 
 @pytest.mark.parametrize(("given", "error", "message"), [
