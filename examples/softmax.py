@@ -77,7 +77,7 @@ def main(path=None) -> int:
     right = np.mean(np.argmax(test @ params["W"] + params["b"], axis=1) == test_classes)
     print(f"first loss {history['value'][0]:.15f}, ln 10 is {np.log(10):.15f}; last {history['value'][-1]:.15f}")
     print(f"NumPy's weights differ by at most {far:.1e}, its losses by {np.max(np.abs(values - history['value'])):.1e}")
-    print(f"test accuracy {100 * right:.1f} %; {1e6 * seconds / STEPS:.0f} us a step, NumPy {1e6 * numpys / STEPS:.0f} us")
+    print(f"test accuracy {100 * right:.1f} %; {1e6 * seconds / STEPS:.0f} us a step, NumPy {1e6 * numpys / STEPS:.0f}")
     large = {"W": np.tile(1e3 * np.arange(CLASSES), (PIXELS, 1)), "b": np.zeros(CLASSES)}
     value, extreme = sg.value_and_grad(loss)(large, x[:BATCH], y[:BATCH])
     print(f"with weights of thousands: loss {value:.6g}, and {np.isnan(extreme['W']).sum()} NaN in its gradient")

@@ -126,7 +126,7 @@ def _digest(head: Mapping[str, Any]) -> str:
 
 @contextlib.contextmanager
 def _replaced(path: Path) -> Iterator[Any]:
-    """Open a file that takes the place of another one when all is written, on the disk as well.
+    """Open a file that takes the place of another one when all of it is on the disk.
 
     Its folder is locked meanwhile: what another process writes to the same path comes before or after, and what a
     killed one left is written over.
@@ -146,8 +146,6 @@ def _replaced(path: Path) -> Iterator[Any]:
             beside.replace(path)
         finally:
             beside.unlink(missing_ok=True)
-        with contextlib.suppress(OSError):  # one that does not write folders on demand
-            os.fsync(folder)
     finally:
         with contextlib.suppress(OSError):
             fcntl.flock(folder, fcntl.LOCK_UN)  # a child forked meanwhile has the descriptor, too
