@@ -27,7 +27,7 @@ _NODES = np.exp(_PLACES - np.exp(-_PLACES))
 _WEIGHTS = (_PLACES[1] - _PLACES[0]) * (1 + np.exp(-_PLACES)) * _NODES
 
 
-def _integral(rate: Any, curvature: Any, logarithm: Callable[[Any], tuple[Any, Any]]) -> Any:
+def tail_integral(rate: Any, curvature: Any, logarithm: Callable[[Any], tuple[Any, Any]]) -> Any:
     """Integrate from 0 on ``factor * exp(exponent)``, given by u, where the exponent begins with this slope."""
     length = 2 / (rate + np.sqrt(rate * rate + 2 * curvature))
     exponent, factor = logarithm(length[..., None] * _NODES)
@@ -118,7 +118,7 @@ def gammainc_by_shape(a: Any, x: Any, order: int) -> Any:
         exponent = np.where(above, (column - 1) * turn - place * u, -column * u - place * np.expm1(-u))
         return exponent, _bell((order, 0), _gamma_slopes(column, log[..., None] + turn))
 
-    found = np.exp(own * log - end - OPS["gammaln"](own)) * _integral(
+    found = np.exp(own * log - end - OPS["gammaln"](own)) * tail_integral(
         np.where(upper, end - own + 1, own - end), np.where(upper, np.maximum(own - 1, 0), end), logarithm)
     outside = np.where((a > 0) & ((x == 0) | (x == inf)), 0, nan)
     return np.where(valid, np.where(lifted, step, 0) + np.where(upper, -found, found), outside).astype(x.dtype)
@@ -161,7 +161,7 @@ def betainc_by_shapes(a: Any, b: Any, x: Any, y: Any, orders: Orders) -> Any:
         return excess_ * rise - own_ * u, _bell(orders, _beta_slopes(one_, two_, both_, *ends))
 
     bent = np.maximum(excess, 0) * ratio
-    found = np.exp(powers + lift * np.log(near) + OPS["gammaln"](both)) / away * _integral(
+    found = np.exp(powers + lift * np.log(near) + OPS["gammaln"](both)) / away * tail_integral(
         own - bent, bent / away, logarithm)
     found = found + np.where(lift > 0, step, 0)
     outside = np.where((a > 0) & (b > 0) & ((x == 0) | (y == 0)), 0, nan)

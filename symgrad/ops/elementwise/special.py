@@ -274,10 +274,30 @@ j1: Elementwise = elementwise(
     edges=(0.0, -0.0, 1.0, -2.5, 1e-8, 37.0, inf, nan))
 
 
-# -- Hurwitz's zeta, of whose exponent there is no derivative
+# -- Hurwitz's zeta
+
+
+def zeta_by_s(s: Any, q: Any) -> Any:
+    """Return the slope of Hurwitz's zeta by its exponent: that of Euler and Maclaurin's sum, DLMF 25.11.28."""
+    total: Any = 0.0
+    for k in range(14):
+        total = total - np.log(q + k) * (q + k) ** -s
+    a = q + 14
+    log, tail, rising, slope = np.log(a), a**-s, s / a, 1 / a
+    total = total - tail * (a * (log + 1 / (s - 1)) / (s - 1) + 0.5 * log)
+    for k, number in enumerate(BERNOULLI):
+        total = total + number * tail * (slope - log * rising)
+        one, two = (s + 2 * k + 1) / a, (s + 2 * k + 2) / a
+        rising, slope = rising * one * two, (slope * one + rising / a) * two + rising * one / a
+    return total
+
+
+BERNOULLI = (1 / 12, -1 / 720, 1 / 30240, -1 / 1209600, 1 / 47900160, -691 / 1307674368000, 1 / 74724249600)
+"""B(2k) / (2k)!, from k = 1 on."""
+
 
 zeta: Elementwise = elementwise(
-    numpy=Late("special._ufuncs._zeta", 2), ddx=lambda s, q, _y: (no_slope("zeta", "x"), -s * zeta(s + 1, q)),
+    numpy=Late("special._ufuncs._zeta", 2), ddx=lambda s, q, _y: (zeta_by_s(s, q), -s * zeta(s + 1, q)),
     name="zeta", moderate=True, c="sg_zeta{f}({0}, {1})", sample=(between(1.2, 6.0), positive()),
     edges=((2.0, 1.0), (1.5, 0.25), (30.0, 2.0), (2.0, 1e8), (1.0, 1.0), (0.5, 1.0), (2.0, 0.0), (2.0, -1.5),
            (2.5, -1.5), (nan, 1.0), (2.0, nan)))

@@ -433,7 +433,7 @@ for _name, _parameters, _names, _slopes in (
     _inverse(_name, _parameters, _names, _slopes, "p")
 
 
-def _kolmogorov_slope(x: Any) -> Any:
+def kolmogorov_slope(x: Any) -> Any:
     """Return the slope of the Kolmogorov distribution by the series of either side, DLMF 20.2.1 and 20.7.32."""
     far, near = np.maximum(x, 0.7), np.clip(x, 1e-2, 0.7)
     high = sum([(-1) ** k * k * k * np.exp(-2 * np.square(k * far)) for k in range(1, 8)], 0.0) * 8 * far
@@ -442,8 +442,17 @@ def _kolmogorov_slope(x: Any) -> Any:
     return np.where(x > 0.7, high, np.where(x > 1e-2, low, 0.0))
 
 
-kolmogorov: Any = _declare("kolmogorov", "x", lambda x, _y: _kolmogorov_slope(x))
-kolmogi: Any = _declare("kolmogi", "p", lambda _p, x: 1 / _kolmogorov_slope(x))
+kolmogorov: Any = _declare("kolmogorov", "x", lambda x, _y: kolmogorov_slope(x))
+
+
+def kolmogorov_chance(x: Any) -> Any:
+    """Return the Kolmogorov distribution's cumulative function, which is 1 less the other one to the right alone."""
+    near = np.clip(x, 1e-2, 0.7)
+    low = math.sqrt(2 * PI) / near * sum([np.exp(-((2 * k - 1) * PI / near) ** 2 / 8) for k in range(1, 5)], 0.0)
+    return np.where(x > 0.7, 1 - kolmogorov(np.maximum(x, 0.7)), np.where(x > 1e-2, low, 0.0))
+
+
+kolmogi: Any = _declare("kolmogi", "p", lambda _p, x: 1 / kolmogorov_slope(x))
 
 # -- whose slopes are not known in such functions
 
@@ -453,33 +462,15 @@ for _name, _parameters in (("voigt_profile", "x sigma gamma"), ("smirnov", "n d"
 # -- zeta, of which SciPy has one more than it
 
 
-def zeta_by_s(s: Any, q: Any) -> Any:
-    """Return the slope of Hurwitz's zeta by its exponent: that of Euler and Maclaurin's sum, DLMF 25.11.28."""
-    total: Any = 0.0
-    for k in range(14):
-        total = total - np.log(q + k) * (q + k) ** -s
-    a = q + 14
-    log, tail, rising, slope = np.log(a), a**-s, s / a, 1 / a
-    total = total - tail * (a * (log + 1 / (s - 1)) / (s - 1) + 0.5 * log)
-    for k, number in enumerate(BERNOULLI):
-        total = total + number * tail * (slope - log * rising)
-        one, two = (s + 2 * k + 1) / a, (s + 2 * k + 2) / a
-        rising, slope = rising * one * two, (slope * one + rising / a) * two + rising * one / a
-    return total
-
-
-BERNOULLI = (1 / 12, -1 / 720, 1 / 30240, -1 / 1209600, 1 / 47900160, -691 / 1307674368000, 1 / 74724249600)
-"""B(2k) / (2k)!, from k = 1 on."""
-
-
 def _zeta_slope(s: Any) -> Any:
     """Return the slope of Riemann's zeta, left of 0 by its reflection, DLMF 25.4.1."""
     one = np.ones_like(s)
     right, left = np.where(s < 0, 0.5, s), 1 - np.minimum(s, 0)
     turned = 2 * (2 * PI) ** -left * special.gamma(left) * (1 + zetac(left))
-    logarithmic = math.log(2 * PI) - special.digamma(left) - zeta_by_s(left, one) / (1 + zetac(left))
+    logarithmic = math.log(2 * PI) - special.digamma(left) - special.zeta_by_s(left, one) / (1 + zetac(left))
     angle = PI / 2 * (1 - left)
-    return np.where(s < 0, turned * (np.sin(angle) * logarithmic + PI / 2 * np.cos(angle)), zeta_by_s(right, one))
+    reflected = turned * (np.sin(angle) * logarithmic + PI / 2 * np.cos(angle))
+    return np.where(s < 0, reflected, special.zeta_by_s(right, one))
 
 
 zetac: Any = _declare("zetac", "x", lambda s, _y: _zeta_slope(s))

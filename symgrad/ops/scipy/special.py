@@ -137,6 +137,15 @@ stdtr = elementwise(
     edges=((1.0, 0.0), (2.0, 1e-9), (5.0, -40.0), (5.0, 40.0), (30.0, 1.5), (nan, 1.0), (1.0, nan)))
 
 
+def _cosine_cdf(x: Any) -> Any:
+    """Return (y - sin(y)) / (2 pi) with y = x + pi, by its series where that cancels."""
+    y = np.clip(math.pi + x, 0, 2 * math.pi)
+    near, total = np.square(np.minimum(y, 2)), 1.0
+    for k in range(10, 0, -1):
+        total = 1 - near / ((2 * k + 2) * (2 * k + 3)) * total
+    return np.where(y < 2, np.minimum(y, 2) * near * total / 6, y - np.sin(y)) / (2 * math.pi)
+
+
 def _choose(n: Any, k: Any) -> Any:
     """Return the logarithm of a binomial coefficient."""
     return gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1)
@@ -238,6 +247,13 @@ _FORMULAS: dict[str, Callable[..., Any]] = {
     "special._ufuncs._binom_pmf": lambda x, n, p: np.exp(_choose(n, x) + xlogy(x, p) + xlog1py(n - x, -p)),
     "special._ufuncs._binom_cdf": lambda x, n, p: np.where(x >= n, 1, betaincc(x + 1, np.maximum(n - x, 1), p)),
     "special._ufuncs._binom_sf": lambda x, n, p: np.where(x >= n, 0, betainc(x + 1, np.maximum(n - x, 1), p)),
+    "special._ufuncs._hypergeom_pmf": lambda k, n, m, total: np.exp(
+        _choose(n, k) + _choose(total - n, m - k) - _choose(total, m)),
+    "special._ufuncs._kolmogp": compiled.kolmogorov_slope,
+    "special._ufuncs._kolmogc": compiled.kolmogorov_chance,
+    "special._ufuncs._beta_ppf": lambda q, a, b: compiled.betaincinv(a, b, q),
+    "special._ufuncs._cosine_cdf": _cosine_cdf,
+    "special._ufuncs._log1mexp": lambda x: special.log1mexp(floating(x)),
     "special._ufuncs._nbinom_pmf": lambda x, n, p: np.exp(
         gammaln(n + x) - gammaln(x + 1) - gammaln(n) + xlogy(n, p) + xlog1py(x, -p)),
     "special._ufuncs._nbinom_cdf": lambda x, n, p: betainc(n, x + 1, p),

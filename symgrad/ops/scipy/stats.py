@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,10 @@ import numpy as np
 from symgrad.errors import UnsupportedError
 from symgrad.ops.arrays.joining import lift
 from symgrad.ops.declare.forms import Late, answers
-from symgrad.ops.elementwise.special import log1mexp, log_ndtr, ndtr
+from symgrad.ops.elementwise.incomplete import tail_integral
+from symgrad.ops.elementwise.special import i0e, log1mexp, log_ndtr, ndtr, zeta
+from symgrad.ops.numpy.reductions import floating
+from symgrad.ops.scipy.compiled import owens_t
 
 
 def _log_chance(side: str, other: str) -> Any:
@@ -38,6 +42,98 @@ def log_gauss_mass(a: Any, b: Any) -> Any:
     a, b = np.broadcast_arrays(lift(a), lift(b))
     tail = log_diff(log_ndtr(np.where(a > 0, -a, b)), log_ndtr(np.where(a > 0, -b, a)))
     return np.where((b <= 0) | (a > 0), tail, np.log1p(-ndtr(a) - ndtr(-b)))
+
+
+def _truncated(side: str) -> Any:
+    """Answer a side of the truncated normal distribution, near 1 by the other side."""
+
+    def log_chance(_self: Any, x: Any, a: Any, b: Any) -> Any:
+        below, above, whole = log_gauss_mass(a, x), log_gauss_mass(x, b), log_gauss_mass(a, b)
+        own, other = [part - whole for part in ((below, above) if side == "cdf" else (above, below))]
+        return np.where(own > -0.1, log1mexp(np.minimum(other, -1e-300)), own)
+
+    return log_chance
+
+
+for _side in ("cdf", "sf"):
+    answers(Late(f"stats._continuous_distns:truncnorm_gen._log{_side}"))(_truncated(_side))
+
+
+@answers(Late("stats._continuous_distns:skewnorm_gen._cdf"))
+def skew_normal(_self: Any, x: Any, a: Any) -> Any:
+    """Take the normal chance less twice Owen's T, A. Azzalini (1985); where that cancels, the integral of the tail."""
+    x, a = np.broadcast_arrays(floating(x), floating(a))
+    left = (x < 0) & (a > 0)
+    at, slope = np.where(left, x, -1), np.where(left, a, 1)
+    ratio = np.exp(-0.5 * np.square(slope * at) - log_ndtr(slope * at)) * (slope / math.sqrt(2 * math.pi))
+    start = -0.5 * at * at + log_ndtr(slope * at)
+
+    def logarithm(u: Any) -> tuple[Any, Any]:
+        t = at[..., None] - u
+        return -0.5 * t * t + log_ndtr(slope[..., None] * t) - start[..., None], 1.0
+
+    rate = ratio - at
+    part = tail_integral(rate, 1 + ratio * (ratio + slope * slope * at), logarithm)
+    tail = np.exp(start) * part * math.sqrt(2 / math.pi)
+    return np.where(left, tail, ndtr(x) - 2 * owens_t(np.where(left, 1, x), np.where(left, -1, a)))
+
+
+@answers(Late("stats._stats.von_mises_cdf"))
+def von_mises_cdf(kappa: Any, x: Any) -> Any:
+    """As SciPy: the Fourier series by backward recurrence, and of large concentrations a normal approximation."""
+    kappa, x = np.broadcast_arrays(floating(kappa), floating(x))
+    turns = np.rint(x / (2 * math.pi))
+    x = x - 2 * math.pi * turns
+    small = np.where(kappa < 50, kappa, 1)
+    ratio, total = 0 * small, 0 * small
+    for n in range(54, 0, -1):
+        ratio = 1 / (2 * n / np.where(small > 0, small, 1) + ratio)
+        total = ratio * (np.sin(n * x) / n + total)
+    series = np.clip(0.5 + x / (2 * math.pi) + np.where(small > 0, total, 0) / math.pi, 0, 1)
+    normal = ndtr(math.sqrt(2 / math.pi) / i0e(kappa) * np.sin(0.5 * x))
+    return np.where(kappa < 50, series, normal) + turns
+
+
+@answers(Late("stats._continuous_distns:kappa3_gen._sf"))
+def kappa3_sf(self: Any, x: Any, a: Any) -> Any:
+    """As SciPy: by another formula where a chance is small, and small by that one."""
+    plain = 1 - self._cdf(x, a)
+    small = -np.expm1(-np.log1p(a * x**-a) / a)
+    return np.where((plain < 0.01) & (small <= 0.01), small, plain)
+
+
+@answers(Late("stats._continuous_distns:rel_breitwigner_gen._cdf"))
+def rel_breitwigner_cdf(_self: Any, x: Any, rho: Any) -> Any:
+    """Take SciPy's formula in its real and imaginary parts: with v the root of -rho (rho + i), Im(v* arctan(x / v))."""
+    root = np.sqrt(1 + rho * rho)
+    p, q = np.sqrt(0.5 * rho / (root + rho)), np.sqrt(0.5 * rho * (root + rho))
+    z, y = x * p / (p * p + q * q), x * q / (p * p + q * q)
+    angle = 0.5 * np.arctan2(2 * z, 1 - z * z - y * y)
+    growth = 0.25 * (np.log(z * z + np.square(y + 1)) - np.log(z * z + np.square(y - 1)))
+    scale = np.sqrt(2 * rho / (rho + root)) / math.pi
+    return np.minimum(2 * scale * (p * growth + q * angle) / rho, 1)
+
+
+TAILS: dict[str, Any] = {"zipf_gen": lambda k, a: zeta(a, k + 1) / zeta(a, np.ones_like(a))}
+"""Chances to be above an integer, of distributions for which SciPy adds up what is below."""
+
+
+@answers(Late("stats._distn_infrastructure:rv_discrete._sf"))
+def discrete_sf(self: Any, x: Any, *args: Any) -> Any:
+    tail = TAILS.get(type(self).__name__)
+    return 1 - self._cdf(x, *args) if tail is None else tail(np.floor(x), *map(floating, args))
+
+
+@answers(Late("stats._distn_infrastructure:rv_discrete._cdf"))
+def discrete_cdf(self: Any, x: Any, *args: Any) -> Any:
+    """Return 1 less the chance to be above, where that is known."""
+    owner = next(kind.__name__ for kind in type(self).__mro__ if "_sf" in vars(kind))
+    if owner in {"rv_discrete", "rv_generic"} and type(self).__name__ not in TAILS:
+        raise UnsupportedError(
+            f"scipy.stats.{self.name}.cdf of traced values: a sum of as many terms as a number says",
+            instead="np.sum(pmf(np.arange(n))) for a known n",
+        )
+    return 1 - self._sf(np.floor(x), *args)
 
 
 @answers(Late("stats._multivariate._PSD"))

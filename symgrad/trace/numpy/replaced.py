@@ -336,7 +336,9 @@ _PUBLIC = tuple([f"scipy.{name}" for name in (
     "cluster.vq", "fft", "integrate", "interpolate", "linalg", "ndimage", "optimize", "signal", "signal.windows",
     "sparse", "sparse.linalg", "spatial", "spatial.distance", "special", "stats",
 )])
-_CLASSES = ("scipy.stats._distn_infrastructure", "scipy.stats._multivariate")
+_CLASSES = ("scipy.stats._distn_infrastructure", "scipy.stats._multivariate", "scipy.stats._continuous_distns")
+_ANSWERED = frozenset(_CLASSES[2:])
+"""Modules of many classes, of whose methods those alone have a stand-in that are answered."""
 _CELL = "cell_contents"
 
 
@@ -397,13 +399,12 @@ def _scipy_rows(name: str) -> list[Row]:
         ]
         return [_row(module, dict.fromkeys(written), OfScipy, f"{name}.")]
     defined = [value for value in vars(module).values() if isinstance(value, type) and value.__module__ == name]
-    return [
-        _row(kind, dict.fromkeys([
-            key for key, value in vars(kind).items()
-            if type(value) is FunctionType and (key[0] != "_" or key in {"__call__", "__init__"} or value in SCIPYS)
-        ]), Method)
-        for kind in defined if kind not in SCIPYS
-    ]
+    public = name not in _ANSWERED
+    keys = {kind: [
+        key for key, value in vars(kind).items() if type(value) is FunctionType and (
+            (public and (key[0] != "_" or key in {"__call__", "__init__"})) or value in SCIPYS)
+    ] for kind in defined if kind not in SCIPYS}
+    return [_row(kind, dict.fromkeys(own), Method) for kind, own in keys.items() if own]
 
 
 def _met_rows(name: str) -> list[Row]:
