@@ -78,6 +78,15 @@ EXITS = ("if «h > {c} + 2.0»: break", "if «v > 1.1» and «h > {c}»: last = 
          "if «far(h)»: break", "if «v > {c} + 1.0»: h = 0.1 * v; break", "if k == 9: break", "if not «v < 1.4»: break")
 
 
+PLAINLY = (  # what plain values decide in a round
+    "if k % 3 == 0: h = 0.7 * h", "if k % 2 and «v > 0.3»: h = h - 0.2\nelif k % 2: last = abs(v)",
+    "if k == 5: last = h", "if k < 7: h = h + 0.1 * v\nelse: h = h - 0.1 * v",
+    "for t in range(k % 3): h = h * 0.9 + x[t]",
+    "if 'abac'[k % 4] == 'a': h = h + 0.2 * v", "if k % 4 == 1: many2.append(h)", "if k == 14: h = 2.0 * h",
+    "if k % 2 == 0 and «h > 1.0»: h = 0.5 * h", "if k == 3: x3 = h * h\nif k > 8: h = h + 0.1 * x3",
+    "if k > 3 and «x[1] > 0.3»: h = 0.8 * h + 0.1",
+    "if k > 4:\n    if «x[2] > 0.0»: h = 0.8 * h\n    else: h = h + 0.3",
+)
 TURNS = (  # a `while` in the rounds of a `for`, and what it leaves, with constants {c} from 0.2 on
     ("y = abs(v) + 1.0\nwhile «y > {c}»: y = y * 0.5", "y"),
     ("y, t = abs(v) * 2.0, 0\nwhile «y > {c}»: y, t = y * 0.6, t + 1", "y * (t + 1)"),
@@ -469,30 +478,33 @@ class _Writer:
         ]))
 
     def turning(self, depth: int) -> None:
-        """Write a loop with a `while` or two in its rounds, which is left or not."""
+        """Write a loop with a `while` or two in its rounds, or what plain values decide, which is left or not."""
         rng = self.rng
 
         def c() -> str:
             return str(round(rng.uniform(0.2, 1.0), 2))
 
         begin = rng.choice(["0.0", "x[0]"])
-        self.put(depth, f"h, last, many2, row, box, k = {begin}, 0.5, [], np.zeros(40), Box(), 0\n"
-                        f"box.n = 0\ndef halved(u):\n    while «u > {c()}»: u = u * 0.5\n    return u")
+        with_box = rng.random() < 0.1
+        self.put(depth, f"h, last, many2, row, k = {begin}, 0.5, [], np.zeros(40), 0\n"
+                        f"{'box = Box(); box.n = 0' * with_box}\n"
+                        f"def halved(u):\n    while «u > {c()}»: u = u * 0.5\n    return u")
         self.put(depth, rng.choice([
             "for k, v in enumerate(np.concatenate([x, A.ravel()])):", "for k in range(15):\n    v = A.ravel()[k]",
             "for v in A.ravel():", "for k, v in zip(range(n + 9), np.concatenate([x, A.ravel()])):",
         ]))
         lines = []
-        for _ in range(rng.choice([1, 1, 2])):
-            text, used = rng.choice(TURNS)
+        for _ in range(rng.choice([1, 1, 1, 2])):
+            text, used = rng.choice([rng.choice(TURNS), rng.choice(TURNS), ("y = v if «v > {c}» else 0.3 * v", "y")])
+            text = text if with_box else text.replace("box.n = box.n + 1", "h = h + 0.01")
             lines.append(text.replace("{c}", c()) + "\n" + rng.choice([
                 f"h = 0.8 * h + 0.3 * {used}", f"h = np.sin(h) + {used}", f"h = h + 0.1 * {used}",
             ]))
         lines += [rng.choice([
             f"if «v > {c()}»: h = h * 0.8\nelse: last = abs(v)", "many2.append(h)", f"if «h > {c()}»: last = 2.0",
             "last = last + abs(v)", "h = h + 0.01 * k", f"if «v < -{c()}»: continue", "row[k] = h",
-            "h = h + 0.02 * last",
-        ]) for _ in range(rng.randrange(0, 3))]
+            "h = h + 0.02 * last", rng.choice(PLAINLY),
+        ]) for _ in range(rng.randrange(0, 4))]
         if rng.random() < 0.5:
             leave = rng.choice(EXITS[:-2]).replace("{c}", c()).replace("far(h)", "h > 3.0")
             lines.insert(rng.randrange(len(lines) + 1), leave)
@@ -500,7 +512,8 @@ class _Writer:
             self.put(depth + 1, line)
         self.put(depth, "a = a + 0.1 * h + 0.05 * last + 0.02 * np.sum(row * np.arange(40)) + 0.01 * sum(many2)")
         self.put(depth, rng.choice([
-            "b = b + 0.01 * k", "b = b + 0.1 * y", "b = b + len(many2) * 0.1", "b = b + box.n", "pass",
+            "b = b + 0.01 * k", "b = b + 0.1 * y", "b = b + len(many2) * 0.1",
+            "b = b + box.n" if with_box else "b = b + h", "pass",
         ]))
 
     def helper(self, depth: int, s: list[str]) -> None:

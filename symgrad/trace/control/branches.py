@@ -315,7 +315,9 @@ class Branches:
         if asked not in self._known:
             line, frame = user_line(), user_frame()
             place = line, self._counts[line]
-            outcome: bool | int | None = None if self.policy is None or frame is None else self.policy(frame)
+            outcome: bool | int | None = None
+            if self.policy is not None and frame is not None and node.dtype.kind == "b" and not node.is_constant:
+                outcome = self.policy(frame, asked)
             if outcome is None:
                 told, found = self._told.get(place), self.value(node)
                 if found is None and self.unknown and self.lengths is not None and self:
@@ -331,6 +333,8 @@ class Branches:
                 self._record(trace, node, frame, Branch(outcome, place))
         elif (number := self._numbers.get(asked)) in self.moments:  # not of one asked before a way that is tried
             self.moments[number] = self.moments[number]._replace(again=self.clock)
+        if self.policy is not None:
+            self.policy.knows |= self.policy.asked_in.get(asked, -1) not in {-1, self.policy.round}
         return self._known[asked]
 
     def head(

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 
 Way = tuple[bool, ...]
 
+Told = tuple[tuple[Any, bool], ...]
+"""What is told conditions, each with its place in the code."""
+
 LEAST = 3
 """So many rounds are traced again; fewer are paths of their own."""
 
@@ -37,6 +40,9 @@ RUNS = 64
 
 TURNS = 3
 """So often a `while` in a round goes round: what it makes of its variables is then known of those that it made."""
+
+ASKED = 512
+"""So many conditions a round asks at most: a way that Python does not go may have no end."""
 
 AHEAD, FORWARD = 2, 16
 """Of a loop that a call left, so many times its rounds are traced, or so many, as far as there are some."""
@@ -69,7 +75,9 @@ class Round(NamedTuple):
 
     Lists that were only appended to have what the round appended; `since` says after which round each such value of
     the run was there, `number` is that of this one. `turns` are the guards of `while` statements in the round, which
-    are to be loops, with what was in the variables then; nodes of the round are numbered from `start` on.
+    are to be loops, with what was in the variables then; nodes of the round are numbered from `start` on. `leaves` says
+    whether the loop is left in it, for where the call left it, and `knows` whether a round of the run went by what a
+    former one had asked.
     """
 
     before: dict[Any, Any]
@@ -80,6 +88,8 @@ class Round(NamedTuple):
     number: int
     turns: dict[Node, Moment]
     start: int
+    leaves: bool = False
+    knows: bool = False
 
 
 class Fork(NamedTuple):
@@ -89,8 +99,8 @@ class Fork(NamedTuple):
         heads: where its rounds began, and the last one ended.
         guards: of each round the guards in it.
         own: the ways that its rounds went.
-        rounds: for each way, of this call or of others, all rounds.
-        exits: those of the ways by which the loop is left for where this call left it.
+        rounds: all rounds for each way, of this call or of others, that they can go.
+        left: whether this call left the loop in the last one.
         around: what was in the variables when it did so.
         agree: whether two programs give the same at the call's arguments, which go the ways of the call.
         key: the loop in the code, where each `while` in its rounds is to be one there; else None.
@@ -98,9 +108,9 @@ class Fork(NamedTuple):
 
     heads: list[Head]
     guards: list[list[Node]]
-    own: set[Way]
-    rounds: dict[Way, list[Round]]
-    exits: set[Way]
+    own: list[Way]
+    rounds: list[dict[Way, Round]]
+    left: bool
     around: dict[Any, Any]
     agree: Callable[[Program, Program], bool]
     key: tuple[CodeType, int] | None
@@ -113,41 +123,54 @@ class Enough(BaseException):
 class Policy:
     """Tells conditions in the rounds of one loop where to go: each way once in each round, by the number of the run."""
 
-    def __init__(self, heads: Sequence[Head], ways: Sequence[Way], run: int, short: bool) -> None:
+    def __init__(self, heads: Sequence[Head], ways: Sequence[Told], run: int, short: bool) -> None:
         """Begin before the first round; each `while` in the rounds may go round a `short` time."""
         self.loop, self.rounds, self.ways, self.run = heads[0].loop, len(heads) - 1, ways, run
+        self.others = {place: outcome for way in reversed(ways) for place, outcome in reversed(way)}
         self.short, self.turned, self.serial = short, Counter[Any](), 0
         self.left = heads[-1].left
         if self.left >= 0:  # it would go on
             self.rounds = max(AHEAD * self.rounds, FORWARD)
-        self.round, self.asked = -1, 0
+        self.round, self.asked, self.untold, self.many = -1, 0, set[Any](), 0
+        self.asked_in: dict[Node, int] = {}  # in which round
+        self.knows = False  # whether a round goes by what a former one asked
 
     def begin(self, loop: int) -> None:
         """Begin a round of a loop."""
         if loop == self.loop:
-            self.round, self.asked = self.round + 1, 0
+            self.round, self.asked, self.untold, self.many = self.round + 1, 0, set(), 0
 
     def end(self, loop: int) -> None:
         """End a loop that ran out."""
         if loop == self.loop and self.left >= 0:
             self.rounds = min(self.round, self.rounds)
 
-    def __call__(self, frame: FrameType) -> bool | None:
+    def __call__(self, frame: FrameType, node: Node) -> bool | None:
         """Return where a condition goes that a frame asks now; None where nothing is told.
 
+        One that is none of the way goes as it does in others, once: plain values decide which ones a round asks.
+
         Raises:
-            Enough: after the last round.
+            Enough: after the last round, or where one has no end.
         """
         if self.round < 0:
             return None
-        if self.round >= self.rounds:
+        self.many += 1
+        if self.round >= self.rounds or self.many > ASKED:
             raise Enough
+        self.asked_in[node] = self.round
         if self.short and (goes_on := turn_of(frame.f_code, frame.f_lasti)) is not None:
             self.turned[frame, goes_on[0]] += 1
             return goes_on[1] is (self.turned[frame, goes_on[0]] % (TURNS + 1) > 0)
-        self.asked += 1
         way = self.ways[turn(self.round, self.run, len(self.ways))]
-        return way[self.asked - 1] if self.asked <= len(way) else None
+        place = frame.f_code, position(frame.f_code, frame.f_lasti)
+        for k in range(self.asked, len(way)):
+            if way[k][0] == place:
+                self.asked = k + 1
+                return way[k][1]
+        known = place in self.untold or turn_of(frame.f_code, frame.f_lasti) is not None
+        self.untold.add(place)
+        return None if known else self.others.get(place)
 
 
 def turn_of(code: CodeType, at: int) -> tuple[Any, bool] | None:
@@ -214,23 +237,30 @@ def forks_of(
                 tuple([node.param("outcome") for node in each if node.param("number") not in skipped])
                 for each in rounds
             ]
-            exits = {gone.pop()} if heads[-1].left >= 0 else set[Any]()
-            ways = dict.fromkeys(gone)
-            known: dict[Way, None] = {} if lengths is None else lengths.ways.setdefault((*key, bool(skipped)), {})
+            leaves = heads[-1].left >= 0
+            ways = dict.fromkeys([
+                tuple([
+                    ((at.code, position(at.code, at.at)), node.param("outcome")) for node in each
+                    if node.param("number") not in skipped and (at := branches.moments.get(node.param("number")))
+                ]) for each in rounds[: len(gone) - leaves]
+            ])
+            known: dict[Told, None] = {} if lengths is None else lengths.ways.setdefault((*key, bool(skipped)), {})
             every = {**ways, **known}
             if len(ways) > WAYS or (
-                len(every) < 2 and not exits and not skipped and loop not in branches.through
+                len(every) < 2 and not leaves and not skipped and loop not in branches.through
             ):
                 continue
             done = len(found)
             for some in (every, ways)[len(every) > WAYS or len(every) == len(ways) :]:
                 runs += len(some)
                 traced = _traced(trace, branches, heads, [*some], run, begun, bool(skipped)) if runs <= RUNS else None
-                if traced is not None and exits <= traced.keys():
+                if traced is not None and all(
+                    way in each and each[way].leaves is (leaves and k == len(gone) - 1)
+                    for k, (way, each) in enumerate(zip(gone, traced, strict=False))
+                ):
                     known |= ways
-                    left = traced.keys() - some.keys()
                     found.append(Fork(
-                        heads, rounds, {*ways, *exits}, traced, left, around, branches.agree, key if skipped else None,
+                        heads, rounds, gone, traced, leaves, around, branches.agree, key if skipped else None,
                     ))
                     break
             if len(found) > done:
@@ -240,26 +270,24 @@ def forks_of(
 
 
 def _traced(
-    trace: Trace, branches: Branches, heads: list[Head], ways: list[Way], run: Callable[[], Any],
+    trace: Trace, branches: Branches, heads: list[Head], ways: list[Told], run: Callable[[], Any],
     begun: int, short: bool,
-) -> dict[Way, list[Round]] | None:
-    """Trace all rounds of a loop for each way, or in which they leave it; None where they do not go these ways."""
-    rounds: dict[Way, list[Round]] = {way: [] for way in ways}
+) -> list[dict[Way, Round]] | None:
+    """Trace all rounds of a loop for each way, or in which they leave it; None where they end in another number.
+
+    Which ways a round can go may depend on plain values, as its number.
+    """
     runs = [_forced(trace, branches, Policy(heads, ways, k, short), run, begun) for k in range(len(ways))]
     if any(each is None or len(each) != len(runs[0] or ()) for each in runs):
         return None
-    for k in range(len(runs[0] or ())):
-        exits: dict[Way, Round] = {}
-        for number, each in enumerate(runs):
-            way = ways[turn(k, number, len(ways))]
-            assert each is not None  # noqa: S101 - as looked at
-            if each[k][0] != way:
-                return None
-            rounds[way].append(each[k][1])
-            exits = {**each[k][2], **exits}
-        for way, one in exits.items():
-            rounds.setdefault(way, []).append(one)
-    return {way: own for way, own in rounds.items() if len(own) == len(runs[0] or ())}
+    rounds: list[dict[Way, Round]] = []
+    for every in zip(*[each or () for each in runs], strict=True):
+        rounds.append({})
+        for _, _, exits in reversed(every):
+            rounds[-1] |= exits
+        for way, one, _ in every:
+            rounds[-1][way] = one
+    return rounds
 
 
 def _forced(
@@ -290,7 +318,7 @@ def _forced(
     since: dict[Node | None, int] = {}
     for begin, end in pairwise(heads[: policy.rounds + 1]):
         numbers = range(begin.guards, end.guards)
-        if end.left >= 0 or not there.keys() >= {*numbers}:
+        if end.left >= 0 or any(k not in there or type(there[k].param("outcome")) is not bool for k in numbers):
             return None
         turned = {
             there[k]: at for k in numbers
@@ -304,6 +332,7 @@ def _forced(
         tests = [node.inputs[0] for node in asked]
         one = Round(
             own.variables, tests, end.moment.variables, end.grown, since, len(found), turned, begin.nodes + 1,
+            knows=policy.knows,
         )
         exits: dict[Way, Round] = {}
         for k, outcome in enumerate(way):
@@ -311,7 +340,7 @@ def _forced(
             if at is not None and at.frame is own.frame and led_to(at.code, at.at, not outcome) == policy.left:
                 before = {node: there for node, there in turned.items() if node.number < asked[k].number}
                 exits[(*way[:k], not outcome)] = one._replace(
-                    asked=tests[: k + 1], after=at.variables, grown={}, turns=before,
+                    asked=tests[: k + 1], after=at.variables, grown={}, turns=before, leaves=True,
                 )
         found.append((way, one, exits))
     return found

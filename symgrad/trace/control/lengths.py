@@ -77,7 +77,7 @@ class Lengths:
         self.served: set[tuple[CodeType, int]] = set()
         self.idle: set[tuple[CodeType, int]] = set()
         self.differing: dict[tuple[CodeType, int], tuple[str, ...]] = {}
-        self.ways: dict[tuple[CodeType, int, bool], dict[tuple[bool, ...], None]] = {}
+        self.ways: dict[tuple[CodeType, int, bool], dict[Any, None]] = {}
         self.longer: set[tuple[CodeType, int]] = set()
         self.expected: list[Any] | None = None
         self.whole, self.seeks = False, True

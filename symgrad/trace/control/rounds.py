@@ -265,7 +265,7 @@ def remembers(moment: Moment) -> bool:
         if code in seen:
             continue
         seen.add(code)
-        for i in dis.get_instructions(code):
+        for i in _flow(code)[0]:
             if i.opname in _CHANGES or (i.opname in {"LOAD_GLOBAL", "LOAD_NAME"} and i.argval in _WALKS) or (
                 i.argval in _SPACES and i.opname.startswith("LOAD_")
             ):

@@ -25,7 +25,7 @@ from symgrad.ops.control.results import result
 from symgrad.ops.control.scan import scan
 from symgrad.ops.elementwise.logical import logical_and, logical_not, logical_or
 from symgrad.trace.control.branches import Moment
-from symgrad.trace.control.forks import Fork, Round
+from symgrad.trace.control.forks import Fork, Round, Way
 from symgrad.trace.control.rounds import known_by, names_alive, names_behind, position
 from symgrad.transforms.build import input_like, literal, make, written
 from symgrad.transforms.control.roll import rows_of, slides
@@ -46,6 +46,9 @@ from symgrad.transforms.derive.control import closed
 from symgrad.transforms.tuned import ROUNDS_AFTER
 
 Name = tuple[str, Any, int]
+
+KINDS = 4
+"""Of so many kinds rounds of a loop may be, by what plain values decide."""
 
 
 def forks(program: Program, change: Callable[[Program], Program] = lambda body: body) -> Program:
@@ -70,12 +73,11 @@ def _with_loops_in_rounds(fork: Fork, bodies: Bodies) -> Fork | None:
 
     What such a loop made as it was told to go round is read in no other round, where it was not asked again.
     """
-    rounds: dict[Any, list[Round]] = {}
-    every = [one for each in fork.rounds.values() for one in each]
-    told = {node for one in every for node in _told(one)}
-    for way, each in fork.rounds.items():
-        rounds[way] = []
-        for one in each:
+    rounds: list[dict[Way, Round]] = []
+    told = {node for each in fork.rounds for one in each.values() for node in _told(one)}
+    for each in fork.rounds:
+        rounds.append({})
+        for way, one in each.items():
             made = _with_loops_in(one, bodies)
             if made is None:
                 return None
@@ -83,7 +85,7 @@ def _with_loops_in_rounds(fork: Fork, bodies: Bodies) -> Fork | None:
             read = Program(before, tuple(_given(made)), start=fork.heads[0].nodes + 1).nodes()
             if not told.isdisjoint({*read} - {*before}):
                 return None
-            rounds[way].append(made)
+            rounds[-1][way] = made
     return fork._replace(rounds=rounds)
 
 
@@ -133,7 +135,9 @@ class _Loop:
             what is one for each round.
         read: those of the variables that a round reads; it sets the others first.
         lists, stacked: what is appended to, and such nodes as each round appends.
-        made: what a round asks and gives, for each way.
+        kinds: rounds that are the same for each way, which plain values may decide as well: their numbers.
+        made: what a round asks and gives, for each way; first comes what says of which kind it is.
+        leaves: those of these ways by which the loop is left.
         begun, last: what the variables are before and after all rounds; then what these appended.
         steps, length: the number of rounds of the call, and of the loop, which it may leave.
         gone: the guards of the rounds.
@@ -148,7 +152,9 @@ class _Loop:
         self.inputs: list[Node] = []
         self.fixed: dict[Node, Node] = {}
         self.rows: dict[tuple[Node, ...], Node] = {}
-        self.made: dict[Any, list[Node]] = {}
+        self.kinds: list[list[int]] = []
+        self.made: dict[Way, list[Node]] = {}
+        self.leaves: set[Way] = set()
         self.begun: list[Any] = []
         self.last: list[Node] = []
         self.gone: list[Node] = []
@@ -164,13 +170,12 @@ class _Loop:
         own = [head.moment.variables for head in fork.heads]
         if not self.named(own):
             return False
-        first = len(own) - 1 if fork.exits else max(2, len(own) - ROUNDS_AFTER)
+        first = len(own) - 1 if fork.left else max(2, len(own) - ROUNDS_AFTER)
         ends = [k for k in range(first, len(own)) if self.is_apart(own[k])]
-        ways = fork.rounds.values()
-        if not ends or not all(any(self.is_apart(each.before, self.read) for each in one) for one in ways):
+        if not ends:
             return False
         steps = self.steps = ends[-1]
-        self.length = len(next(iter(ways))) if fork.exits else steps
+        self.length = len(fork.rounds) if fork.left else steps
         self.gone = [*chain.from_iterable(fork.guards[:steps])]
         if not self.gone or asked_again(self.program, self.gone, fork.heads[steps].clock):
             return False
@@ -184,18 +189,13 @@ class _Loop:
         ]
         for k, name in enumerate(self.names):
             self.inputs.append(input_like(self.body, f"s{k}_{name[0]}", self.like[name]))
-        for way, rounds in fork.rounds.items():
-            roots = map(self.roots, rounds[: self.length])
-            found = [self.united(rounds[: self.length], list(column)) for column in zip(*roots, strict=True)]
-            if None not in found:
-                self.made[way] = found  # type: ignore[assignment]  # none is None
-            elif way in fork.own:
-                return False
+        if not self.are_of_few_kinds():
+            return False
         away = {*self.gone}
         after = [node for node in self.program.outputs if node not in away]
         begun = dict(zip(self.names, self.begun, strict=True))
         rounds = [each[name] for each in own[1:steps] for name in self.names]
-        if fork.exits:
+        if fork.left:
             rounds += fork.around.values()
             if not self.rows or not all(slides(row) or all(node.is_constant for node in row) for row in self.rows):
                 return False  # `whiles` needs no more rounds than there are; and others may not be computed
@@ -208,26 +208,23 @@ class _Loop:
     def named(self, own: Sequence[dict[Name, Any]]) -> bool:
         """Find the variables that change; whether they are all that does."""
         moment = self.fork.heads[0].moment
-        grown = [*[head.grown for head in self.fork.heads[1:]], *[
-            one.grown for each in self.fork.rounds.values() for one in each
-        ]]
+        rounds = [one for each in self.fork.rounds for one in each.values()]
+        grown = [*[head.grown for head in self.fork.heads[1:]], *[one.grown for one in rounds]]
         first = grown[0]
         self.lists = [
             name for name in first if first[name] and all(
                 name in each and [_kind(node) for node in each[name]] == [_kind(node) for node in first[name]]
                 for each in grown
-            ) and all(node is not None and is_static(node.shape) for node in first[name]) and not self.fork.exits
+            ) and all(node is not None and is_static(node.shape) for node in first[name]) and not self.fork.left
         ]
         self.stacked = [node for name in self.lists for node in first[name]]
-        ways = self.fork.rounds.values()
-        rounds = [each for one in ways for each in one]
-        begins = [own[0], *[one[0].before for one in ways]]
-        every = [*own[1:], *[each.before for one in ways for each in one[1:]], *[each.after for each in rounds]]
+        begins = [own[0], *[one.before for one in rounds if not one.number]]
+        every = [*own[1:], *[one.before for one in rounds if one.number], *[one.after for one in rounds]]
         alive, inside = [
             names_alive(moment.code, moment.at, inside=one).union({""}) - {*self.lists}  # the former: numbers of rounds
             for one in (False, True)
         ]
-        if self.fork.exits:
+        if self.fork.left:
             alive = inside | names_behind(moment.code, self.fork.heads[-1].left)
         keys = [name for name in own[-1] if name[0] in alive]
         read = {name for name in keys if name[0] in inside and name in own[0]}  # others a round sets
@@ -240,9 +237,9 @@ class _Loop:
             nodes = [value for value in values if isinstance(value, Node)]
             if not nodes:
                 told = [known_by(each[name]) for each in own[1:]]
-                if self.fork.exits and len({*told, *[known_by(one.after[name]) for one in rounds]}) > 1:
+                if self.fork.left and len({*told, *[known_by(one.after[name]) for one in rounds]}) > 1:
                     return False
-                if not self.fork.exits and any([known_by(one.after[name]) for one in each] != told for each in ways):
+                if not self.fork.left and any(known_by(one.after[name]) != told[one.number] for one in rounds):
                     return False
             elif any(value is not nodes[0] for value in values):
                 if not fit_together(values, "bif") or not (name in read or is_static(nodes[0].shape)):
@@ -277,7 +274,7 @@ class _Loop:
         last, rows = self.last[: len(self.names)], self.last[len(self.names) :]
         if len({*rows}) < len(rows) or any(node.number <= self.begin for node in rows):
             return False
-        rounds = [one for each in self.fork.rounds.values() for one in each]
+        rounds = [one for each in self.fork.rounds for one in each.values()]
         ends = {node: j for j, node in enumerate(rows[len(rows) - len(self.stacked) :])}
         return all(
             all(one.after[name] is self.appended(one.grown)[ends[node]] for one in rounds) if node in ends
@@ -289,6 +286,73 @@ class _Loop:
         return [node for name in self.lists for node in grown[name] if node is not None]
 
     # -- rounds side by side
+
+    def are_of_few_kinds(self) -> bool:
+        """Whether rounds are the same for each way, or of a few kinds by what plain values decide."""
+        every = self.fork.rounds[: self.length]
+        knows = any(one.knows for each in self.fork.rounds for one in each.values())
+        for kinds in ([[*range(self.length)]], None)[: 2 - knows]:
+            self.kinds, self.made, self.leaves = kinds or self.sorted_by_kind(), {}, set()
+            if not 0 < len(self.kinds) <= KINDS:
+                return False
+            before = {**self.fixed}, {**self.rows}
+            says = [
+                self.stand(self.rows, tuple([literal(self.numbers, value=k in own) for k in range(self.length)]),
+                           self.gone[0], "r") for own in self.kinds[:-1]
+            ]
+            if all(self.is_kind(number, [every[k] for k in own], says) for number, own in enumerate(self.kinds)):
+                return True
+            self.fixed, self.rows = before
+        return False
+
+    def is_kind(self, number: int, rounds: Sequence[dict[Way, Round]], says: Sequence[Node]) -> bool:
+        """Whether rounds of one kind are the same for each way."""
+        asked = says[: number + 1]
+        way_there = (*[False] * number, True)[: len(asked)]
+        own = {self.fork.own[k] for k in self.kinds[number] if k < len(self.fork.own)}
+        for way in rounds[0]:
+            every = [each[way] for each in rounds if way in each]
+            made = None
+            if len(every) == len(rounds) and len({one.leaves for one in every}) == 1:
+                made = self.round_like(every)
+            if made is not None:
+                self.made[(*way_there, *way)] = [*asked, *made]
+                self.leaves |= {(*way_there, *way)} if every[0].leaves else set()
+            elif way in own:
+                return False
+        return all((*way_there, *way) in self.made for way in own)
+
+    def round_like(self, rounds: Sequence[Round]) -> list[Node] | None:
+        """Make what rounds ask and give of what it is in each; None where they differ."""
+        if not any(self.is_apart(one.before, self.read) for one in rounds):
+            return None
+        found = [self.united(rounds, [*column]) for column in zip(*map(self.roots, rounds), strict=False)]
+        return None if None in found or len({len(self.roots(one)) for one in rounds}) > 1 else found  # type: ignore[return-value]
+
+    def sorted_by_kind(self) -> list[list[int]]:
+        """Sort rounds by what plain values decide; those of two are compared."""
+        kinds: list[list[int]] = []
+        every, before = self.fork.rounds[: self.length], ({**self.fixed}, {**self.rows})
+        for k, each in enumerate(every):
+            for own in kinds:
+                other = every[own[-1]]
+                if each.keys() == other.keys() and all(
+                    one.leaves is other[way].leaves and self.round_like([other[way], one]) for way, one in each.items()
+                ):
+                    own.append(k)
+                    break
+            else:
+                kinds.append([k])
+            self.fixed, self.rows = {**before[0]}, {**before[1]}
+            if len(kinds) > KINDS:
+                break
+        return kinds
+
+    def spread(self, column: Sequence[Node], rounds: Sequence[Round]) -> tuple[Node, ...]:
+        """Return one thing for each round of the loop, where rounds of one kind have those of a column."""
+        found = dict(zip([one.number for one in rounds], column, strict=True))
+        last = column[0]
+        return tuple([last := found.get(k, last) for k in range(self.length)])
 
     def united(self, rounds: Sequence[Round], roots: list[Node]) -> Node | None:
         """Make one node in the round of what stands at one place of each; None where there is none."""
@@ -303,7 +367,7 @@ class _Loop:
             if (found := self.leaf(rounds, column, moving)) is not None:
                 known[key] = found
                 continue
-            if any(map(self.is_of_before, rounds[1:], column[1:])):
+            if any(self.is_of_before(one, node) for one, node in zip(rounds, column, strict=True) if one.number):
                 return None  # what is so only as some round before went its way
             first = column[0]
             place = _moving([n.named.get("index") for n in column]) if len({n.op for n in column}) == 1 else None
@@ -316,7 +380,7 @@ class _Loop:
                     (n.shape, n.dtype) != (first.shape, first.dtype) or self.moves(n, moving) for n in column
                 ):
                     return None
-                known[key] = self.stand(self.rows, tuple(column), first, "r")
+                known[key] = self.stand(self.rows, self.spread(column, rounds), first, "r")
                 continue
             parts = [[node.inputs[a] for node in column] for a in range(len(first.inputs))]
             if not ready:
@@ -328,7 +392,7 @@ class _Loop:
                 continue
             numbers = tuple([literal(self.numbers, np.int64(n.param("index")[place][0])) for n in column])
             known[key] = written(
-                self.body, _at, *operands, self.stand(self.rows, numbers, numbers[0], "r"),
+                self.body, _at, *operands, self.stand(self.rows, self.spread(numbers, rounds), numbers[0], "r"),
                 index=first.param("index"), axis=place,
             )
         return known[tuple(map(id, roots))]
@@ -382,8 +446,8 @@ class _Loop:
         """Put a scan in the place of the rounds; the loops before it follow what becomes of their nodes."""
         there = [*self.inputs, *self.fixed.values(), *self.rows.values()]
         idle = [*self.inputs, *[literal(self.body, np.zeros(node.shape, node.dtype)) for node in self.stacked]]
-        flags, ways, exits = [], self.made, self.fork.exits
-        if exits:  # who has left a loop stays outside
+        flags, ways, exits = [], self.made, self.leaves
+        if self.fork.left:  # who has left a loop stays outside
             flags.append(input_like(self.body, "left", self.gone[0]))
             there.append(flags[0])
             idle.append(literal(self.body, value=True))
@@ -393,7 +457,7 @@ class _Loop:
         outputs, lost = round_of(self.body, there, idle, ways)
         if lost:
             flags.append(input_like(self.body, "lost", self.gone[0]))
-            outputs.insert(len(self.names) + bool(exits), make(self.body, logical_or, flags[-1], outputs.pop()))
+            outputs.insert(len(self.names) + self.fork.left, make(self.body, logical_or, flags[-1], outputs.pop()))
         body = closed([*self.fixed.values(), *self.inputs, *flags, *self.rows.values()], outputs, "step")
 
         def loop(graph: Graph, get: Callable[[Node], Node]) -> tuple[list[Node], Node | None]:
@@ -414,7 +478,7 @@ class _Loop:
                 for k in range(self.steps) for every in results[len(state) :]
             ]
             last = results[: len(self.names)]
-            holds = [*results[len(last) : len(state)][: bool(exits)]]
+            holds = [*results[len(last) : len(state)][: int(self.fork.left)]]
             holds += [make(graph, logical_not, results[len(state) - 1])] if lost else []
             return [*last, *rows], reduce(lambda a, b: make(graph, logical_and, a, b), holds) if holds else None
 
