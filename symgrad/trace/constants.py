@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.errors import UnsupportedError
+from symgrad.errors import RangeError, UnsupportedError
 from symgrad.ir.node import Node
 from symgrad.ops.arrays.views import broadcast_to
 from symgrad.ops.declare import leaves
@@ -14,6 +14,9 @@ from symgrad.ops.declare.forms import COMPILED, PARTS
 from symgrad.trace.lines import user_line
 from symgrad.trace.remedies import SPARSE
 from symgrad.trace.state import Trace
+
+LONGEST = 200
+"""Bits of integers that are shown in messages."""
 
 _array = np.asarray  # NumPy's own, also while a trace has another one in its place
 
@@ -64,9 +67,26 @@ def compiled(dtype: np.dtype[Any]) -> np.dtype[Any]:
             instead=PARTS,
         )
     raise UnsupportedError(
-        f"an array of dtype {dtype} meets a traced array; symgrad compiles bool, integers, float32 and float64",
-        line=user_line(), instead="convert it first, e.g. a.astype(np.float64)",
+        f"an array of dtype {named(dtype)} meets a traced array; symgrad compiles bool, integers, float32 and float64",
+        line=user_line(), instead=as_numbers(dtype, "a"),
     )
+
+
+def named(dtype: np.dtype[Any]) -> str:
+    """Name a dtype, and say what it holds where that is no number."""
+    what = {"U": " (texts)", "S": " (bytes)", "M": " (dates)", "m": " (times)"}.get(dtype.kind, "")
+    return f"{dtype}{what}"
+
+
+def as_numbers(dtype: np.dtype[Any], name: str) -> str:
+    """Say what to write in the place of an array of a dtype that is not compiled."""
+    if dtype.kind in "US":
+        return f"their numbers, np.unique({name}, return_inverse=True)[1], or a mask, {name} == 'x', made outside"
+    if dtype.kind in "mM":
+        return f"seconds from a moment on, ({name} - {name}[0]) / np.timedelta64(1, 's'), made outside"
+    if dtype.names:
+        return f"its fields, {name}[{dtype.names[0]!r}], each an array"
+    return f"{name}.astype(np.float64)"
 
 
 def asks(copy: Any) -> bool:
@@ -96,6 +116,11 @@ def plain(value: Any, dtype: Any = None) -> np.ndarray[Any, Any]:
     if is_sparse(kind):
         raise UnsupportedError(
             f"a sparse matrix ({kind.__name__}) meets a traced array", line=user_line(), instead=SPARSE,
+        )
+    if kind is int and dtype is None and not -(1 << 63) <= value < 1 << 64:
+        raise RangeError(
+            f"the integer {value if value.bit_length() < LONGEST else 'here'} has more than 64 bits", line=user_line(),
+            instead="float(n), a number of 53 bits, or the function's integers outside of the traced one",
         )
     if kind is np.ndarray or not issubclass(kind, np.ndarray):  # before numpy.ma is asked for, and imported
         return _plain(_array(value, dtype))

@@ -16,7 +16,7 @@ from symgrad.ir.node import Node
 from symgrad.ir.shapes import Shape, symbol
 from symgrad.ops.declare.forms import COMPILED, is_traced
 from symgrad.trace import optree
-from symgrad.trace.constants import is_sparse, means_more
+from symgrad.trace.constants import as_numbers, is_sparse, means_more, named
 from symgrad.trace.lines import user_line
 from symgrad.trace.structures import NAMESPACE, flattened
 
@@ -172,7 +172,9 @@ def leaf_spec(value: Any, path: str) -> Spec:
         return _array_spec(value, path)
     if kind in {bool, int, float}:
         if kind is int and not -(1 << 63) <= value < 1 << 63:
-            raise ArgumentError(f"argument {path} is the integer {value}, which does not fit in 64 bits")
+            raise ArgumentError(
+                f"argument {path} is the integer {value}, which does not fit in 64 bits", instead=f"float({path})",
+            )
         dtype = np.dtype({bool: "?", int: "i8", float: "f8"}[kind])
         return Spec((), dtype, None if kind is bool else kind)
     if isinstance(value, np.ndarray):
@@ -194,9 +196,9 @@ def _array_spec(value: Any, path: str) -> Spec:
     dtype = value.dtype if value.dtype.isnative else value.dtype.newbyteorder("=")
     if dtype not in COMPILED:
         raise ArgumentError(
-            f"argument {path} has dtype {value.dtype}; symgrad compiles bool, integers, float32 and float64"
+            f"argument {path} has dtype {named(value.dtype)}; symgrad compiles bool, integers, float32 and float64"
             f"{', no complex numbers' * (dtype.kind == 'c')}",
-            instead=f"{path}.real and {path}.imag" if dtype.kind == "c" else f"{path}.astype(np.float64)",
+            instead=f"{path}.real and {path}.imag" if dtype.kind == "c" else as_numbers(dtype, path),
         )
     alone = not value.shape and isinstance(value, np.ndarray)
     return Spec(value.shape, np.dtype(dtype.str), fortran=by_columns(value), array=alone)

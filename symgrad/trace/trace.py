@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
@@ -55,6 +56,8 @@ _NAMED: dict[type[Exception], type[SymgradError]] = {
 }
 """What an error of Python's or NumPy's becomes that comes out of symgrad, so that it has the user's line."""
 
+_NUMPYS = "np.* functions, operators and methods of arrays"
+_ARGUMENTS = re.compile(r"positional argument|keyword argument|missing .*argument|invalid number of arguments")
 _OWN_CLASSES = re.compile(r"\b(?:Tracer|LocalArray|Selected|Extent)\b|^output must be an array$")
 
 
@@ -227,6 +230,14 @@ def nothing_caught(*, opened: bool = False) -> Iterator[None]:
             heard.refusals = None
 
 
+def _signature(function: Any) -> str:
+    """Show how a library's function is called: its signature, or what its docstring begins with."""
+    try:
+        return f"{function.__name__}{inspect.signature(function)}"
+    except (TypeError, ValueError):
+        return (getattr(function, "__doc__", None) or _NUMPYS).strip().partition("\n")[0]
+
+
 def explain(error: Exception, refused: Sequence[Refusal] = ()) -> Exception:
     """Return the error a user should see: with the line, and symgrad's where a library put another in its place.
 
@@ -243,12 +254,12 @@ def explain(error: Exception, refused: Sequence[Refusal] = ()) -> Exception:
         said = " has no answer for traced arrays" if _OWN_CLASSES.search(str(error)) else f": {error}"
         return UnsupportedError(
             f"{module_of(function)}.{name}{said}", line=line,
-            instead=remedy(function) or "np.* functions, operators and methods of arrays",
+            instead=_signature(function) if _ARGUMENTS.search(said) else remedy(function) or _NUMPYS,
         )
     if isinstance(error, (TypeError, ValueError)) and _OWN_CLASSES.search(str(error)):  # the user knows an array
         return UnsupportedError(
             f"{error}: a traced array, of which there are no values while tracing", line=line,
-            instead="np.* functions, operators and methods of arrays; this outside of the traced function",
+            instead=f"{_NUMPYS}; this outside of the traced function",
         )
     own = next((named for kind, named in _NAMED.items() if isinstance(error, kind)), None)
     missing = hasattr(type(getattr(error, "obj", None)), "__array_function__")  # an attribute no array has

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import symgrad as sg
-from symgrad.errors import ArgumentError, ArgumentValueError
+from symgrad.errors import ArgumentError, ArgumentValueError, RangeError
 
 X = np.array([0.5, 1.5, 2.0])
 
@@ -120,3 +120,30 @@ def test_short_calls_tell_numbers_from_arrays():
     f = sg.jit(lambda x: x * 2 if isinstance(x, np.ndarray) else x * 3)
     for value, want in ((np.float64(2), 6), (np.array(2.0), 4), (2.0, 6), (np.float64(2), 6), (np.array(2.0), 4)):
         assert [float(f(value)) for _ in range(3)] == [want] * 3
+
+
+def test_arguments_that_are_no_numbers():
+    for given, said in {
+        "ab": r"x has dtype <U1 \(texts\)(?s:.*)instead: their numbers, np\.unique\(x, return_inverse=True\)\[1\]",
+        "records": r"x has dtype \[\('a', '<f8'\)\](?s:.*)instead: its fields, x\['a'\]",
+        "long": r"x is the integer \d+, which does not fit in 64 bits\n  instead: float\(x\)$",
+    }.items():
+        values = {"ab": np.array(["a", "b"]), "records": np.zeros(2, [("a", float)]), "long": 2**70}
+        with pytest.raises(ArgumentError, match=said):
+            sg.jit(loss)(values[given])
+
+
+@pytest.mark.parametrize("n", [2**70, -(2**64)])
+def test_results_that_have_more_than_64_bits(n):
+    with pytest.raises(RangeError, match=rf"the integer {n} has more than 64 bits(?s:.*)instead: float\(n\)") as caught:
+        sg.jit(lambda x: (x, n))(1.0)
+    assert f"{__file__}:" in str(caught.value)
+    assert sg.jit(lambda x: (x, 2**63))(1.0) == (1.0, 2**63)
+
+
+def test_a_static_argument_that_an_outer_function_traces():
+    power = sg.jit(lambda x, n: 1.0 if n == 0 else x * power(x, n - 1), static_argnums=1)
+    assert power(1.5, 3) == 1.5**3
+    with pytest.raises(ArgumentError, match=r"argument n is traced by the function around (?s:.*)static_argnums="):
+        sg.grad(power)(1.5, 3)
+    assert sg.grad(lambda x: power(x, 3))(1.5) == 3 * 1.5**2

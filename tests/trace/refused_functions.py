@@ -285,3 +285,18 @@ def dots_without_a_result(x, y):
 @vector(UnsupportedError, "scipy.stats.norm.rvs of a traced array", "standard numbers")
 def a_draw_of_scipys(x, y):
     return scipy.stats.norm.rvs(loc=x, size=3) + y
+
+
+@refused(UnsupportedError, "an array of dtype <U1 (texts) meets a traced array", "np.unique(a, return_inverse=True)[1]")
+def texts(x, y):
+    return np.where(x > 0, "a", "b")
+
+
+@refused(UnsupportedError, "an array of dtype datetime64[D] (dates)", "/ np.timedelta64(1, 's')")
+def dates(x, y):
+    return x * np.array(["2020-01-01"], "M8[D]")
+
+
+@refused(UnsupportedError, "power() takes from 2 to 3 positional arguments but 1 was given", "power(x1, x2, /")
+def too_few_arguments(x, y):
+    return np.power(50) * x  # <-

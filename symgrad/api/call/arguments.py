@@ -477,7 +477,13 @@ class Arguments:
                 try:
                     hash(value)
                 except TypeError:  # noqa: PERF203 - there are few
-                    what = f"the static argument {self.label(key)} is {type(value).__name__}, which cannot be hashed"
+                    what = f"the static argument {self.label(key)} is "
+                    if is_traced(value):
+                        raise ArgumentError(
+                            f"{what}traced by the function around {self.name}()", line=user_line(),
+                            instead="a number that stands in the code, or static_argnums= of that function, too",
+                        ) from None
+                    what += f"{type(value).__name__}, which cannot be hashed"
                     raise ArgumentError(what, instead="a tuple, or not static") from None
         leaves: list[Any]
         leaves, tree = flattened((args, kwargs))
