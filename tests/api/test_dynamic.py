@@ -224,6 +224,21 @@ def test_an_extent_of_1_that_changes_what_is_done_is_compiled_apart():
     assert named.cache_info().signatures == ("x: f64[n,m]", "x: f64[1,m]", "x: f64[1,1]")
 
 
+def test_sizes_that_are_sums_of_products_are_one_size():
+    """n*(k + m) elements are as many as k*n + m*n."""
+    def flat(x, y):
+        return np.sum(np.tanh(np.concatenate([x, y]).reshape(-1)[1:]))
+
+    function = sg.value_and_grad(flat, argnums=(0, 1), dynamic={"x": "m,n", "y": "k,n"})
+    for m, k, n in ((3, 4, 2), (1, 0, 5), (2, 7, 1)):
+        x, y = rng.normal(size=(m, n)), rng.normal(size=(k, n))
+        value, (of_x, of_y) = function(x, y)
+        slopes = (1 - np.tanh(np.concatenate([x, y])) ** 2) * (np.arange((m + k) * n) > 0).reshape(-1, n)
+        np.testing.assert_allclose(value, flat(x, y), rtol=1e-14)
+        np.testing.assert_allclose(np.concatenate([of_x, of_y]), slopes, rtol=1e-14)
+    assert function.cache_info().compilations == 1
+
+
 OWN = ": it needs a compilation of its own"
 DROPS = "np.squeeze drops an axis of extent 1, and {} has one in this call alone" + OWN
 FITS = "whether the shapes {} and {} fit together is asked, and in this call alone they may" + OWN
