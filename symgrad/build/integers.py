@@ -69,7 +69,7 @@ class Integers:
     def _is_made(self, node: Node, known: set[Node]) -> bool:
         """Whether a node is a number made of what is known and constants, or a loop in which such are made."""
         if isinstance(node.op, Control):
-            named, first = node.named, _first(node)
+            named, first = node.named, _first_operand(node)
             if "fixed" not in named or (first and not (node.inputs[0] in known or node.inputs[0] in self.constants)):
                 return False
             if not first and "test" not in named and type(named["length"]) is not int:
@@ -108,7 +108,7 @@ class Integers:
 
     def _looped(self, node: Node, values: dict[Node, Any], apply: Applied) -> list[Any]:
         """Return what a loop carries to its end, None of what is not known."""
-        named, first = node.named, _first(node)
+        named, first = node.named, _first_operand(node)
         body, fixed, carried, test = named["body"], named["fixed"], named.get("carried"), named.get("test")
         count, *given = [values.get(i, self.constants.get(i)) for i in node.inputs] if first else [
             named.get("length"), *[values.get(i, self.constants.get(i)) for i in node.inputs]
@@ -151,7 +151,7 @@ class Integers:
         )
 
 
-def _first(node: Node) -> int:
+def _first_operand(node: Node) -> int:
     """Return where the operands of a loop's body begin, behind the number of its rounds if that is one of them."""
     return int("runs" in node.named and "test" not in node.named)
 

@@ -47,7 +47,7 @@ class _BlockPool:
         if blocks is None:
             return np.empty(shape, dtype)
         for _ in range(len(blocks)):
-            block, holders = _first(blocks)
+            block, holders = _first_free(blocks)
             used = holders == ALONE
             array: np.ndarray[Any, Any] = block[...] if used else NOTHING
             if block is not None:
@@ -61,7 +61,7 @@ class _BlockPool:
         return array
 
 
-def _first(blocks: deque[Any]) -> tuple[Any, int]:
+def _first_free(blocks: deque[Any]) -> tuple[Any, int]:
     """Take a block out, with how many hold it; None where another thread was faster."""
     try:
         block = blocks.popleft()
@@ -73,5 +73,5 @@ def _first(blocks: deque[Any]) -> tuple[Any, int]:
 COUNTS = sys.implementation.name == "cpython" and getattr(sys, "_is_gil_enabled", lambda: True)()
 """Whether references are counted exactly."""
 
-ALONE = _first(deque([np.empty(1, np.uint8)]))[1] if COUNTS else 0
+ALONE = _first_free(deque([np.empty(1, np.uint8)]))[1] if COUNTS else 0
 """How many hold a block of which there is no array."""

@@ -173,18 +173,18 @@ def ids(column: Categorical, data: Mapping[str, Any]) -> Any:
         "vocabulary": lambda value: places.get(_text(value), -1), "hashed": lambda value: _print(value) % column.size,
         "identity": lambda value: _checked(column, value),
     }
-    return _padded([[*map(id_of[column.kind], row)] for row in _rows(_field(data, key))], -1, np.int64)
+    return _padded([[*map(id_of[column.kind], row)] for row in _example_values(_field(data, key))], -1, np.int64)
 
 
 def weights(column: Categorical, data: Mapping[str, Any]) -> Any:
     """Return the weights of a weighted column's values, with 0 behind them."""
-    return _padded([[*map(float, row)] for row in _rows(_field(data, column.of[1]))], 0.0, np.float64)
+    return _padded([[*map(float, row)] for row in _example_values(_field(data, column.of[1]))], 0.0, np.float64)
 
 
 def _combinations(column: Categorical, data: Mapping[str, Any]) -> list[list[int]]:
     """Return the ids of a cross: the last column's values run fastest."""
     columns = [
-        [[*map(_print, row)] for row in _rows(_field(data, key))]
+        [[*map(_print, row)] for row in _example_values(_field(data, key))]
         if isinstance(key, str) else [[one for one in row if one >= 0] for row in ids(key, data).tolist()]
         for key in column.of
     ]
@@ -211,7 +211,7 @@ def _field(data: Mapping[str, Any], key: str) -> Any:
     return data[key]
 
 
-def _rows(found: Any) -> list[list[Any]]:
+def _example_values(found: Any) -> list[list[Any]]:
     """Return the values of each example: one, none, or those of a list."""
     listed = found.tolist() if isinstance(found, np.ndarray) else found
     return [[*one] if isinstance(one, (list, tuple, np.ndarray)) else [one] * (one is not None) for one in listed]

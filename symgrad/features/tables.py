@@ -36,7 +36,7 @@ def encode(columns: Sequence[Column], data: Mapping[str, Any]) -> dict[str, Any]
     """
     batch: dict[str, Any] = {}
     for column in _sorted(columns):
-        source = _source(column)
+        source = _host_column(column)
         if isinstance(source, Numeric):
             batch[source.name] = numbers(source, data)
             continue
@@ -82,7 +82,7 @@ def dense(columns: Sequence[Column], params: Mapping[str, Any], batch: Mapping[s
 
 
 def _dense(column: Column, params: Mapping[str, Any], batch: Mapping[str, Any]) -> Any:
-    source = _source(column)
+    source = _host_column(column)
     found = batch[source.name]
     if isinstance(source, Numeric):
         flat = np.reshape(found, (np.shape(found)[0], -1))
@@ -106,7 +106,7 @@ def _one_hot(places: Any, size: int) -> Any:
     return np.where(places[..., None] == np.arange(size), 1.0, 0.0)
 
 
-def _source(column: Column) -> Numeric | Categorical:
+def _host_column(column: Column) -> Numeric | Categorical:
     """Return the column that is read on the host."""
     found: Any = column.of[0] if isinstance(column, Categorical) else getattr(column, "column", column)
     return found  # type: ignore[no-any-return]  # a bucketized one is of numbers

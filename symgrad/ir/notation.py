@@ -122,7 +122,7 @@ class Index:
         return symbolic(self).subs(known)
 
 
-class _Part(Index):
+class _IndexPart(Index):
     """What an index is made of: equal to itself alone."""
 
     __slots__ = ("_symbol", "extent", "name")
@@ -140,7 +140,7 @@ class _Part(Index):
         return self._symbol
 
 
-class Axis(_Part):
+class Axis(_IndexPart):
     """A loop variable from 0 to an extent; two axes are the same only when they are one object."""
 
     __slots__ = ()
@@ -149,7 +149,7 @@ class Axis(_Part):
         return f"{self.name}<{self.extent}"
 
 
-class Count(_Part):
+class Count(_IndexPart):
     """The number of threads in a call, of which sizes are made: ``64*threads + 8``."""
 
     __slots__ = ()
@@ -206,7 +206,7 @@ def start_and_terms(index: Any) -> Any:
     """Take an index apart into a number and steps; None where there is something else in it."""
     if type(index) is int:
         return index, {}
-    if isinstance(index, _Part):
+    if isinstance(index, _IndexPart):
         return 0, {index: 1}
     return (index.start, index.terms) if type(index) is Reckoned else None
 
@@ -234,7 +234,7 @@ SURE = -1
 """What stands in the place of a check's number where an integer is a place as it stands: checked, and nonnegative."""
 
 
-class Lookup(_Part):
+class Lookup(_IndexPart):
     """An index that is read from an array of integers, checked against the extent it indexes.
 
     Attributes:
@@ -255,12 +255,12 @@ def symbolic(index: Any) -> Any:
     """Return an index as something SymPy can reckon with."""
     if type(index) is Reckoned:
         return sum([step * part.symbol for part, step in index.terms.items()], index.start)
-    return index.symbol if isinstance(index, _Part) else index
+    return index.symbol if isinstance(index, _IndexPart) else index
 
 
 def parts(index: Any) -> list[Any]:
     """List the axes and lookups an index is made of."""
-    if isinstance(index, _Part):
+    if isinstance(index, _IndexPart):
         return [index]
     if type(index) is int:
         return []

@@ -59,18 +59,18 @@ def uniform(seed: int, shape: Shape, dtype: Any = np.float64, *, low: float = -0
     >>> uniform(0, 3).round(8)
     array([-0.04884532, -0.02584508, -0.03885741])
     """
-    return (low + (high - low) * _unit(seed, shape)).astype(dtype)
+    return (low + (high - low) * _unit_draws(seed, shape)).astype(dtype)
 
 
 def normal(seed: int, shape: Shape, dtype: Any = np.float64, *, mean: float = 0.0, std: float = 0.05) -> Any:
     """Draw from the normal distribution, by its inverse (M. Wichura, algorithm AS 241, 1988)."""
-    return (mean + std * _ppf(_unit(seed, shape))).astype(dtype)
+    return (mean + std * _ppf(_unit_draws(seed, shape))).astype(dtype)
 
 
 def truncated_normal(seed: int, shape: Shape, dtype: Any = np.float64, *, mean: float = 0.0, std: float = 0.05) -> Any:
     """Draw from the normal distribution between two standard deviations below and above the mean."""
     tail = 0.022750131948179207  # what lies below -2
-    return (mean + std * _ppf(tail + (1.0 - 2.0 * tail) * _unit(seed, shape))).astype(dtype)
+    return (mean + std * _ppf(tail + (1.0 - 2.0 * tail) * _unit_draws(seed, shape))).astype(dtype)
 
 
 def glorot_uniform(seed: int, shape: Shape, dtype: Any = np.float64) -> Any:
@@ -110,7 +110,7 @@ def _fans(shape: Shape) -> tuple[int, int]:
     return window * shape[-2], window * shape[-1]
 
 
-def _unit(seed: int, shape: Shape) -> Any:
+def _unit_draws(seed: int, shape: Shape) -> Any:
     """Draw from (0, 1): odd multiples of 2**-53."""
     if seed < 0:
         raise ArgumentValueError(f"the seed {seed}", instead="an integer of at least 0")

@@ -118,19 +118,19 @@ def dropout(x: Any, rate: float, seed: int, step: Any) -> Any:
     """
     if not 0.0 <= rate < 1.0 or seed < 0:
         raise ArgumentValueError(f"dropout(rate={rate}, seed={seed})", instead="0 <= rate < 1, and a seed >= 0")
-    kept = _uniform(np.shape(x), seed, step) >= rate
+    kept = _uniform_at(np.shape(x), seed, step) >= rate
     return np.where(kept, x, 0.0) * (1.0 / (1.0 - rate))
 
 
-def _uniform(shape: tuple[int, ...], seed: int, step: Any) -> Any:
+def _uniform_at(shape: tuple[int, ...], seed: int, step: Any) -> Any:
     """Draw from [0, 1), 32 bits each, by seed, step and place."""
     with np.errstate(over="ignore"):  # all is modulo 2**64
         key = _mixed(_mixed(np.full(1, seed, np.uint64)) + np.add(step, 0).astype(np.uint64)) | np.uint64(1)
         y = np.arange(int(np.prod(shape)), dtype=np.uint64) * key
         z = y + key
-        v = _exchanged(y * y + y)
-        v = _exchanged(v * v + z)
-        v = _exchanged(v * v + y)
+        v = _halves_exchanged(y * y + y)
+        v = _halves_exchanged(v * v + z)
+        v = _halves_exchanged(v * v + y)
         return ((v * v + z) >> np.uint64(32)).astype(np.float64).reshape(shape) * _TO_UNIT
 
 
@@ -142,7 +142,7 @@ def _mixed(x: Any) -> Any:
     return x ^ (x >> np.uint64(31))
 
 
-def _exchanged(x: Any) -> Any:
+def _halves_exchanged(x: Any) -> Any:
     """Exchange the halves of 64 bits."""
     return (x >> np.uint64(32)) | (x << np.uint64(32))
 

@@ -35,7 +35,7 @@ def lstm(params: Mapping[str, Any], x: Any, state: tuple[Any, Any] | None = None
         h = _sigmoid(o) * np.tanh(c)
         return (h, c), h
 
-    return _along("lstm", 4, step, params, x, state, 2)
+    return _along_time("lstm", 4, step, params, x, state, 2)
 
 
 def gru(params: Mapping[str, Any], x: Any, state: Any = None) -> tuple[Any, Any]:
@@ -62,10 +62,10 @@ def gru(params: Mapping[str, Any], x: Any, state: Any = None) -> tuple[Any, Any]
         h = z * h + (1.0 - z) * np.tanh(n + _sigmoid(r + hr) * hn)
         return h, h
 
-    return _along("gru", 3, step, params, x, state, 1)
+    return _along_time("gru", 3, step, params, x, state, 1)
 
 
-def _along(
+def _along_time(
     layer: str, gates: int, step: Callable[[Any, Any], Any], params: Mapping[str, Any], x: Any, state: Any, parts: int,
 ) -> tuple[Any, Any]:
     """Run a step along time, behind the product of all inputs at once."""

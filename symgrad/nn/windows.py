@@ -30,7 +30,7 @@ def conv1d(
     >>> conv1d({"W": np.ones((2, 1, 1))}, np.array([[[1.0], [2.0], [4.0]]])).ravel()
     array([3., 6.])
     """
-    return _correlated("conv1d", params, x, _each(strides, 1), padding, groups)
+    return _correlated("conv1d", params, x, _each_window(strides, 1), padding, groups)
 
 
 def conv2d(
@@ -58,7 +58,7 @@ def conv2d(
     array([[ 8., 12.],
            [20., 24.]])
     """
-    return _correlated("conv2d", params, x, _each(strides, 2), padding, groups)
+    return _correlated("conv2d", params, x, _each_window(strides, 2), padding, groups)
 
 
 def max_pool(
@@ -75,7 +75,7 @@ def max_pool(
     >>> max_pool(np.arange(16.0).reshape(1, 4, 4, 1), (2, 2)).ravel()
     array([ 5.,  7., 13., 15.])
     """
-    seen = _windows("max_pool", x, window, _each(strides or window, len(window)), padding, -np.inf)
+    seen = _windows("max_pool", x, window, _each_window(strides or window, len(window)), padding, -np.inf)
     return np.max(seen, axis=tuple(range(-len(window), 0)))
 
 
@@ -90,7 +90,7 @@ def avg_pool(
     >>> avg_pool(np.arange(16.0).reshape(1, 4, 4, 1), (2, 2)).ravel()
     array([ 2.5,  4.5, 10.5, 12.5])
     """
-    strides, axes = _each(strides or window, len(window)), tuple(range(-len(window), 0))
+    strides, axes = _each_window(strides or window, len(window)), tuple(range(-len(window), 0))
     sums = np.sum(_windows("avg_pool", x, window, strides, padding, 0.0), axis=axes)
     ones = np.ones((1, *np.shape(x)[1:-1], 1), sums.dtype)
     return sums / np.sum(_windows("avg_pool", ones, window, strides, padding, 0.0), axis=axes)
@@ -154,5 +154,5 @@ def _windows(
     return seen[places]
 
 
-def _each(strides: int | Sequence[int], axes: int) -> tuple[int, ...]:
+def _each_window(strides: int | Sequence[int], axes: int) -> tuple[int, ...]:
     return (strides,) * axes if isinstance(strides, int) else tuple(strides)

@@ -67,12 +67,12 @@ def compiled(dtype: np.dtype[Any]) -> np.dtype[Any]:
             instead=PARTS,
         )
     raise UnsupportedError(
-        f"an array of dtype {named(dtype)} meets a traced array; symgrad compiles bool, integers, float32 and float64",
-        line=user_line(), instead=as_numbers(dtype, "a"),
+        f"an array of dtype {dtype_shown(dtype)} meets a traced array; symgrad compiles bool, integers, float32 and "
+        "float64", line=user_line(), instead=as_numbers(dtype, "a"),
     )
 
 
-def named(dtype: np.dtype[Any]) -> str:
+def dtype_shown(dtype: np.dtype[Any]) -> str:
     """Name a dtype, and say what it holds where that is no number."""
     what = {"U": " (texts)", "S": " (bytes)", "M": " (dates)", "m": " (times)"}.get(dtype.kind, "")
     return f"{dtype}{what}"

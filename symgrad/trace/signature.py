@@ -16,7 +16,7 @@ from symgrad.ir.node import Node
 from symgrad.ir.shapes import Shape, symbol
 from symgrad.ops.declare.forms import COMPILED, is_traced
 from symgrad.trace import optree
-from symgrad.trace.constants import as_numbers, is_sparse, means_more, named
+from symgrad.trace.constants import as_numbers, dtype_shown, is_sparse, means_more
 from symgrad.trace.lines import user_line
 from symgrad.trace.structures import NAMESPACE, flattened
 
@@ -196,8 +196,8 @@ def _array_spec(value: Any, path: str) -> Spec:
     dtype = value.dtype if value.dtype.isnative else value.dtype.newbyteorder("=")
     if dtype not in COMPILED:
         raise ArgumentError(
-            f"argument {path} has dtype {named(value.dtype)}; symgrad compiles bool, integers, float32 and float64"
-            f"{', no complex numbers' * (dtype.kind == 'c')}",
+            f"argument {path} has dtype {dtype_shown(value.dtype)}; symgrad compiles bool, integers, float32 and "
+            f"float64{', no complex numbers' * (dtype.kind == 'c')}",
             instead=f"{path}.real and {path}.imag" if dtype.kind == "c" else as_numbers(dtype, path),
         )
     alone = not value.shape and isinstance(value, np.ndarray)

@@ -113,7 +113,7 @@ def flattened(tree: Any, *, is_leaf: Callable[[Any], bool] | None = None) -> tup
 def behind(tree: Any, leaves: Sequence[Any], statics: Iterable[Any]) -> list[Any]:
     """List what comes with arguments that has code: the classes of objects, functions in their attributes, statics."""
     found: list[Any] = []
-    kinds = [kind for kind in _kinds(tree) if kind not in _of_pattern]
+    kinds = [kind for kind in _tree_kinds(tree) if kind not in _of_pattern]
     level: list[Any] = [optree.tree_unflatten(tree, leaves)] if any(map(_known.get, kinds)) else []
     while level:
         objects = [one for one in level if _known.get(type(one)) and not (_is_setting(one) or is_pattern(one))]
@@ -128,7 +128,7 @@ def behind(tree: Any, leaves: Sequence[Any], statics: Iterable[Any]) -> list[Any
     return found
 
 
-def _kinds(tree: Any) -> Iterator[Any]:
+def _tree_kinds(tree: Any) -> Iterator[Any]:
     """List the types of all nodes of a tree."""
     level = [tree]
     while level:
@@ -215,13 +215,13 @@ def _apart(value: Any) -> tuple[Any, Any, Any]:
 def _together(kind: type, data: Any, parts: Any) -> Any:
     made: Any = object.__new__(kind)
     names, rest = data
-    for name, part in [*zip(names, parts, strict=True), *[(name, _fresh(one.value)) for name, one in rest]]:
+    for name, part in [*zip(names, parts, strict=True), *[(name, _copied_containers(one.value)) for name, one in rest]]:
         object.__setattr__(made, name, part)
     return made
 
 
-def _fresh(value: Any) -> Any:
+def _copied_containers(value: Any) -> Any:
     """Copy lists and dicts, so that what a traced function appends is not in those of the caller."""
     if type(value) is list:
-        return [*map(_fresh, value)]
-    return {name: _fresh(part) for name, part in value.items()} if type(value) is dict else value
+        return [*map(_copied_containers, value)]
+    return {name: _copied_containers(part) for name, part in value.items()} if type(value) is dict else value

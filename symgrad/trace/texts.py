@@ -25,7 +25,7 @@ def line_of_text(frame: FrameType, number: int) -> str:
         return ""
     program = inner.f_code.co_name == "<module>" and inner.f_back is None
     for text in _programs(inner.f_code.co_filename) if program else (*_programs("<"), *_variables(inner)):
-        if program or _has(text, inner.f_code):
+        if program or _defines(text, inner.f_code):
             lines = text.splitlines()
             return lines[number - 1].strip() if number <= len(lines) else ""
     return ""
@@ -51,7 +51,7 @@ def _variables(frame: FrameType) -> Iterator[str]:
         at = at.f_back
 
 
-def _has(text: str, code: CodeType) -> bool:
+def _defines(text: str, code: CodeType) -> bool:
     """Whether a text defines the function of a code object at its line, with its arguments and the names in it."""
     if ("lambda" if code.co_name == "<lambda>" else code.co_name) not in text:
         return False

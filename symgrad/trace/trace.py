@@ -230,7 +230,7 @@ def nothing_caught(*, opened: bool = False) -> Iterator[None]:
             heard.refusals = None
 
 
-def _signature(function: Any) -> str:
+def _how_called(function: Any) -> str:
     """Show how a library's function is called: its signature, or what its docstring begins with."""
     try:
         return f"{function.__name__}{inspect.signature(function)}"
@@ -254,7 +254,7 @@ def explain(error: Exception, refused: Sequence[Refusal] = ()) -> Exception:
         said = " has no answer for traced arrays" if _OWN_CLASSES.search(str(error)) else f": {error}"
         return UnsupportedError(
             f"{module_of(function)}.{name}{said}", line=line,
-            instead=_signature(function) if _ARGUMENTS.search(said) else remedy(function) or _NUMPYS,
+            instead=_how_called(function) if _ARGUMENTS.search(said) else remedy(function) or _NUMPYS,
         )
     if isinstance(error, (TypeError, ValueError)) and _OWN_CLASSES.search(str(error)):  # the user knows an array
         return UnsupportedError(

@@ -34,19 +34,19 @@ def spreads(program: Program) -> Program:
     >>> print(f.lower(np.ones(4096)).as_text("loops").splitlines()[1])
     # i<32 simd {  }; i<4096 tile 1024 { i<4096 simd {  } }
     """
-    squares = {node: total for node in program.nodes() if (total := _total(node, _squared)) is not None}
+    squares = {node: total for node in program.nodes() if (total := _mean_total(node, _squared_difference)) is not None}
     if not squares:
         return program
     totals = frozenset(squares.values())
 
     def rewrite(graph: Graph, old: Node, inputs: tuple[Node, ...]) -> Node:
         if old in totals or old in squares:
-            x, axes = inputs[0] if old in totals else _squared(inputs[0])[0], old.param("axes")
-            sample = _sample(graph, x, _places(x.shape, axes), program.start)
+            x, axes = inputs[0] if old in totals else _squared_difference(inputs[0])[0], old.param("axes")
+            sample = _sample(graph, x, _sample_places(x.shape, axes), program.start)
             if sample is not None:
                 return written(graph, _total_around if old in totals else _squares_around, x, sample, axes=axes)
-        elif _total(old, _scaled) in totals:
-            _, mean, *factors = _scaled(inputs[0])
+        elif _mean_total(old, _scaled_difference) in totals:
+            _, mean, *factors = _scaled_difference(inputs[0])
             quotient = behind_spread(mean)
             return written(graph, _rest, behind_spread(quotient.inputs[0]), *quotient.inputs, *factors, shape=old.shape)
         return copied(graph, old, inputs)
@@ -54,7 +54,7 @@ def spreads(program: Program) -> Program:
     return rebuild(program, rewrite)
 
 
-def _around(x: Any, start: Any, axes: tuple[int, ...]) -> tuple[Any, Any, Any]:
+def _near_mean(x: Any, start: Any, axes: tuple[int, ...]) -> tuple[Any, Any, Any]:
     """Return a point near the mean, how many elements there are, and how far they are from it."""
     count = x.dtype.type(math.prod(x.shape[k] for k in axes))
     point = np.sum(start, axis=axes, keepdims=True) / start.dtype.type(math.prod(start.shape[k] for k in axes))
@@ -64,13 +64,13 @@ def _around(x: Any, start: Any, axes: tuple[int, ...]) -> tuple[Any, Any, Any]:
 
 def _total_around(x: Any, start: Any, axes: tuple[int, ...]) -> Any:
     """Sum elements."""
-    point, count, away = _around(x, start, axes)
+    point, count, away = _near_mean(x, start, axes)
     return np.squeeze(point * count, axes) + np.sum(away, axis=axes)
 
 
 def _squares_around(x: Any, start: Any, axes: tuple[int, ...]) -> Any:
     """Sum the squares of the elements' distances from their mean."""
-    _, count, away = _around(x, start, axes)
+    _, count, away = _near_mean(x, start, axes)
     total, squares = np.sum(away, axis=axes), np.sum(np.square(away), axis=axes)
     is_beyond = np.isinf(squares) & np.isfinite(total)  # numbers, whose squares are too large
     return np.where(is_beyond, squares, np.maximum(squares - total * (total / count), x.dtype.type(0)))
@@ -82,7 +82,7 @@ def _rest(total: Any, dividend: Any, count: Any, *factors: Any, shape: Any) -> A
     return factors[0] * rest if factors else rest
 
 
-def _total(node: Node, pair_of: Callable[[Node], tuple[Node, ...]]) -> Node | None:
+def _mean_total(node: Node, pair_of: Callable[[Node], tuple[Node, ...]]) -> Node | None:
     """Return the sum for the mean in a long sum of something that is made of distances from it; None of another."""
     if not is_sum(node) or not is_static(node.inputs[0].shape):
         return None
@@ -100,23 +100,23 @@ def _total(node: Node, pair_of: Callable[[Node], tuple[Node, ...]]) -> Node | No
     return total if is_its and size(total.shape) == size(mean.shape) else None
 
 
-def _squared(node: Node) -> tuple[Node, ...]:
+def _squared_difference(node: Node) -> tuple[Node, ...]:
     """Return the two whose difference is squared, nothing where there is no such."""
     away = node.inputs[:1]
     is_square = node.op.numpy is np.square or (node.op.numpy is np.multiply and node.inputs == away * 2)
     return away[0].inputs if is_square and away[0].op.numpy is np.subtract else ()
 
 
-def _scaled(node: Node) -> tuple[Node, ...]:
+def _scaled_difference(node: Node) -> tuple[Node, ...]:
     """Return the two whose difference it is, and the number by which that is multiplied, if it is."""
     factors = [i for i in node.inputs if i.shape == () and number(i) is not None]
     if node.op.numpy is np.multiply and len(factors) == 1:
-        found = _scaled(node.inputs[node.inputs[0] in factors])
+        found = _scaled_difference(node.inputs[node.inputs[0] in factors])
         return (*found, *factors) if len(found) == 2 else ()
     return node.inputs if node.op.numpy is np.subtract else ()
 
 
-def _places(shape: Any, axes: tuple[int, ...]) -> Region:
+def _sample_places(shape: Any, axes: tuple[int, ...]) -> Region:
     """Choose the places of a sample: so many in all, as many along each of the axes."""
     each = max(2, round(SAMPLED ** (1 / len(axes))))
     return tuple([(0, min(d, each), d // min(d, each)) if k in axes else (0, d, 1) for k, d in enumerate(shape)])

@@ -12,7 +12,7 @@ import pytest
 
 import symgrad as sg
 from symgrad.build import pool as module
-from symgrad.build.pool import ALONE, SPARE, _first, pooled
+from symgrad.build.pool import ALONE, SPARE, _first_free, pooled
 
 N = 200_000
 X = np.linspace(0.0, 1.0, N)
@@ -104,10 +104,10 @@ def test_threads_never_share_a_block():
 
 
 def test_a_block_in_another_threads_hands_is_passed_over(monkeypatch):
-    assert _first(deque()) == (None, 0)
+    assert _first_free(deque()) == (None, 0)
     make = pooled([(N,)], [DOUBLE])
     where = place(make((N,), DOUBLE))
-    monkeypatch.setattr(module, "_first", lambda _: (None, 0))
+    monkeypatch.setattr(module, "_first_free", lambda _: (None, 0))
     array = make((N,), DOUBLE)
     assert array.shape == (N,)
     assert (place(array) == where) is False

@@ -108,7 +108,7 @@ class State:
         """Whether containers have as many elements as they had, and arrays hold what they held."""
         return (
             all(len(container) == count for container, count in self.lengths)
-            and all(_content(_itself(get(name))) == content for get, name, content in self.compared)
+            and all(_holding(_itself(get(name))) == content for get, name, content in self.compared)
         )
 
     def holds(self) -> bool:
@@ -116,7 +116,7 @@ class State:
         try:
             return (
                 self.same() and all(_itself(get(name)) is value for get, name, value in self.items)
-                and all(_known_by(self.array(k)) == known for k, (_, _, _, known) in enumerate(self.arrays))
+                and all(_compiled_as(self.array(k)) == known for k, (_, _, _, known) in enumerate(self.arrays))
             )
         except _GONE:
             return False
@@ -235,15 +235,15 @@ class Captured:
         Return where the arrays that it reads are now.
         """
         state = self.state or State()
-        places = [_place(*state.reads[k]) for k in read]
-        own = {_place(get, name): get for get, name, value in state.items if _now(get, name) is not value}
+        places = [_place_key(*state.reads[k]) for k in read]
+        own = {_place_key(get, name): get for get, name, value in state.items if _now(get, name) is not value}
         own |= {(id(container), None): container for container, count in state.lengths if len(container) != count}
-        new = {_place(*state.reads[k]): state.reads[k][0] for k in compared}
+        new = {_place_key(*state.reads[k]): state.reads[k][0] for k in compared}
         if own.keys() - self._own.keys() or new.keys() - self._compared.keys():
             self._own |= own
             self._compared |= new
             self.state = state = self._looked_up(state.key)
-        now = [_place(*one) for one in state.reads]
+        now = [_place_key(*one) for one in state.reads]
         self._read = [*map(now.index, places)]
         return self._read
 
@@ -329,12 +329,12 @@ def _now(get: Callable[[Any], Any], name: Any) -> Any:
         return None
 
 
-def _place(get: Any, name: Any) -> tuple[int, Any]:
+def _place_key(get: Any, name: Any) -> tuple[int, Any]:
     """Return what a place is known by: what holds a value, and its name there."""
     return id(get.args[0] if type(get) is partial else get.__self__), name
 
 
-def _known_by(value: Any) -> Spec | None:
+def _compiled_as(value: Any) -> Spec | None:
     """Return what compilations know of an array from outside; None of anything else, and of what is not compiled."""
     if not issubclass(type(value), np.ndarray) or means_more(type(value)):
         return None
@@ -375,7 +375,7 @@ class _Survey:
         chain = _unwrapped(value)
         for each in chain:
             if isinstance(each, partial):
-                put = lambda name, new, own=each: own.__setstate__((*_parts(own, name, new), own.__dict__))  # noqa: E731
+                put = lambda name, new, own=each: own.__setstate__((*_partial_parts(own, name, new), own.__dict__))  # noqa: E731
                 for name in ("func", "args", "keywords"):
                     self.place(Slot(each, name, partial(getattr, each), put), name, _ALL)
             owner = None if isinstance(each, types.FunctionType) else getattr(each, "__self__", None)
@@ -387,7 +387,7 @@ class _Survey:
         if inner is None or id(inner) in self.seen or not is_user_code(inner.__code__.co_filename):
             return
         self.seen.add(id(inner))
-        reads = _reads(inner.__code__)
+        reads = _code_reads(inner.__code__)
         self.stored |= reads.stored
         self.texts |= reads.texts
         for name, paths in reads.attributes.items():
@@ -411,8 +411,8 @@ class _Survey:
         called = not any(inner is _unwrapped(one)[-1] for one in self.roots)
         for attribute in ("__code__", "__defaults__", "__kwdefaults__"):  # IPython's autoreload sets them
             found = getattr(inner, attribute)
-            values = () if attribute == "__code__" else _values(found)
-            inside = any(isinstance(one, (np.ndarray, *_CONTAINERS)) or _is_library(one) for one in values)
+            values = () if attribute == "__code__" else _default_values(found)
+            inside = any(isinstance(one, (np.ndarray, *_CONTAINERS)) or _is_library_function(one) for one in values)
             if inside or (called and found is not None):
                 slot = Slot(inner, attribute, partial(getattr, inner), partial(setattr, inner))
                 self.place(slot, f"{inner.__name__}.{attribute}", _ALL if inside else frozenset())
@@ -429,7 +429,7 @@ class _Survey:
         self, get: Any, name: Any, label: str, paths: Paths, slot: Slot, path: tuple[int, ...], *, only_arrays: bool,
     ) -> None:
         """Look at one value: note it, and go on with what is in it."""
-        value, state, place = _now(get, name), self.state, _place(get, name)
+        value, state, place = _now(get, name), self.state, _place_key(get, name)
         before = self.places.get(place)
         wanted = paths | (before or frozenset())
         if wanted == before:
@@ -445,9 +445,9 @@ class _Survey:
             self.container(value, label, wanted, slot, path, only_arrays=only_arrays)
         if before is not None:
             return
-        if (known := _known_by(value)) is not None and slot.put is not _unset:
+        if (known := _compiled_as(value)) is not None and slot.put is not _unset:
             if place in self.compared:
-                self.compare(get, name, _content(value))
+                self.compare(get, name, _holding(value))
             state.arrays.append((slot, path, label, known))
             state.reads.append((get, name))
             state.facts.append((label, known))
@@ -456,13 +456,13 @@ class _Survey:
             self.place(Slot(value, "()", partial(_READ[type(value)], value), _unset), f"{label}()", _ALL)
         elif isinstance(value, Iterator) and self.is_taken_from(value, name, slot.holder):
             self.warn(f"takes from the iterator {label!r} once, while it is traced: every call has the same values")
-        if (content := _content(value)) is not None:
+        if (content := _holding(value)) is not None:
             self.compare(get, name, content)
         elif not issubclass(type(value), (*_NUMBERS, *_CONTAINERS, np.generic)):
             self.stack.append(partial(self.object, value, label, name))
             if not isinstance(value, types.ModuleType):  # whose attributes may be made when they are asked for
                 self.stack.append(partial(self.function, value))
-        if _is_library(value) and (path or not _is_named(slot.holder)):
+        if _is_library_function(value) and (path or not _is_named(slot.holder)):
             state.functions.append((slot, path, label))
         if not (only_arrays or isinstance(value, _PASSIVE)):
             state.items.append((get, name, value))
@@ -559,31 +559,31 @@ class _Survey:
 def _is_shown_whole(value: Any, classes: Iterable[type]) -> bool:
     """Whether an object's text is made by code that is no user's, of all its attributes, as a dataclass's."""
     made = [vars(kind)[name] for kind in classes if _is_users(kind) for name in _SHOWN if name in vars(kind)]
-    return isinstance(value, types.SimpleNamespace) or any(map(_is_library, made))
+    return isinstance(value, types.SimpleNamespace) or any(map(_is_library_function, made))
 
 
-def _content(value: Any) -> tuple[Any, ...] | None:
+def _holding(value: Any) -> tuple[Any, ...] | None:
     """Return what an array holds, and its shape, or what a set, another mapping than a dict, or a buffer holds."""
     kind = type(value)
     if issubclass(kind, np.ndarray):  # which a traced array says it is
         mask = np.ma.getmaskarray(value).tobytes() if isinstance(value, np.ma.MaskedArray) else b""
-        held = value.tobytes() if not value.dtype.hasobject else _contents(value.ravel().tolist())
+        held = value.tobytes() if not value.dtype.hasobject else _holdings(value.ravel().tolist())
         return value.shape, value.dtype, held, mask
     if is_sparse(kind):
         parts = getattr(value, "__dict__", {}).values()
         return value.shape, *[part.tobytes() for part in parts if type(part) is np.ndarray]
     if issubclass(kind, (set, frozenset)):
-        return kind, frozenset(_contents(value))
+        return kind, frozenset(_holdings(value))
     if issubclass(kind, (array, bytearray, memoryview)):
         return kind, bytes(value)
     if issubclass(kind, Mapping) and kind not in _DICTS:
-        return kind, _contents(value), _contents(value.values())
+        return kind, _holdings(value), _holdings(value.values())
     return None
 
 
-def _contents(values: Iterable[Any]) -> tuple[Any, ...]:
+def _holdings(values: Iterable[Any]) -> tuple[Any, ...]:
     """Return what some values hold, or are known by."""
-    return tuple([_content(one) or _said(one) for one in itertools.islice(values, LONG)])
+    return tuple([_holding(one) or _said(one) for one in itertools.islice(values, LONG)])
 
 
 def _said(value: Any) -> Any:
@@ -595,7 +595,7 @@ def _said(value: Any) -> Any:
     return type(value) if isinstance(value, _CONTAINERS) else id(value)
 
 
-def _is_library(value: Any) -> bool:
+def _is_library_function(value: Any) -> bool:
     """Whether something is a function or a method, in Python no user's."""
     if isinstance(value, (staticmethod, classmethod)):
         value = value.__func__
@@ -625,11 +625,11 @@ def _is_fixed(value: Any) -> bool:
     return False
 
 
-def _parts(own: Any, name: str, new: Any) -> list[Any]:
+def _partial_parts(own: Any, name: str, new: Any) -> list[Any]:
     return [new if one == name else getattr(own, one) for one in ("func", "args", "keywords")]
 
 
-def _values(defaults: Any) -> Iterable[Any]:
+def _default_values(defaults: Any) -> Iterable[Any]:
     return defaults.values() if isinstance(defaults, dict) else defaults or ()
 
 
@@ -686,7 +686,7 @@ def _is_users(value: Any) -> bool:
 # -- names, attributes and keys in a function's code
 
 
-class _Reads(NamedTuple):
+class _CodeReads(NamedTuple):
     """What code reads: each with the constant keys that follow, ``a["b"][0]``, of every time that it is read.
 
     Attributes:
@@ -711,7 +711,7 @@ _ATTRIBUTES = frozenset({"LOAD_ATTR", "LOAD_METHOD", "LOAD_SUPER_ATTR"})
 
 
 @lru_cache(maxsize=1024)  # of a lambda in a loop, and of a method of many objects, the code is one
-def _reads(code: types.CodeType) -> _Reads:
+def _code_reads(code: types.CodeType) -> _CodeReads:
     """List what a function and the functions inside of it read."""
     names: dict[str, Paths] = {}
     attributes: dict[str, Paths] = {}
@@ -751,7 +751,7 @@ def _reads(code: types.CodeType) -> _Reads:
     for known in (names, attributes):
         known.update({name: known.get(name, frozenset()) | _ALL for name in texts})
     whole = bool({*names} & _WHOLE) or any(_computes_names([*dis.get_instructions(each)]) for each in codes)
-    return _Reads(names, attributes, following, frozenset(stored), frozenset(texts), whole)
+    return _CodeReads(names, attributes, following, frozenset(stored), frozenset(texts), whole)
 
 
 def _made_texts(every: list[dis.Instruction]) -> Iterator[str]:

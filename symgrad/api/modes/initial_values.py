@@ -59,7 +59,7 @@ def solve_ivp(
             raise ArgumentValueError("Values in `t_eval` are not within `t_span`.")
         if np.any(ahead <= 0):
             raise ArgumentValueError("Values in `t_eval` are not properly sorted.")
-    steps = _Steps(lambda t, y: fun(t, y, *(args or ())), start, y0, end, name, **given)
+    steps = _Problem(lambda t, y: fun(t, y, *(args or ())), start, y0, end, name, **given)
     y, evaluations, failed = steps.at(times)
     return import_module("scipy.optimize").OptimizeResult(
         t=times, y=np.transpose(y), nfev=evaluations, njev=0, nlu=0, status=np.where(failed, -1, 0),
@@ -79,10 +79,10 @@ def odeint(
     given = {"rtol": 1.49012e-8, "atol": 1.49012e-8} | {key: one for key, one in given.items() if one is not None}
     times = lift(t)
     in_order = (lambda t, y: func(t, y, *args)) if tfirst else (lambda t, y: func(y, t, *args))
-    return _Steps(in_order, times[0], y0, times[-1], "RK45", **given).at(times)[0]
+    return _Problem(in_order, times[0], y0, times[-1], "RK45", **given).at(times)[0]
 
 
-class _Steps:
+class _Problem:
     """A problem and how it is solved."""
 
     def __init__(
@@ -133,8 +133,8 @@ class _Steps:
     def _error(self, slopes: list[Any], h: Any, scale: Any) -> Any:
         """Estimate a step's error, in units of what is allowed."""
         if not hasattr(self.table, "E3"):
-            return self._norm(_weighted(self.table.E, slopes) * h / scale)
-        fifth, third = [np.sum(np.square(_weighted(e, slopes) / scale)) for e in (self.table.E5, self.table.E3)]
+            return self._norm(_weighted_slopes(self.table.E, slopes) * h / scale)
+        fifth, third = [np.sum(np.square(_weighted_slopes(e, slopes) / scale)) for e in (self.table.E5, self.table.E3)]
         none = (fifth == 0) & (third == 0)
         return np.where(none, 0.0, np.absolute(h) * fifth / np.sqrt((fifth + 0.01 * third) * self.size))
 
@@ -152,8 +152,8 @@ class _Steps:
         h = after - now
         slopes = [state["slope"]]
         for weights, place in zip(table.A[1:], table.C[1:], strict=False):
-            slopes.append(self.fun(t + place * h, y + _weighted(weights, slopes) * h))
-        new = y + h * _weighted(table.B, slopes)
+            slopes.append(self.fun(t + place * h, y + _weighted_slopes(weights, slopes) * h))
+        new = y + h * _weighted_slopes(table.B, slopes)
         slopes.append(self.fun(t + h, new))
         scale = self.atol + np.maximum(np.absolute(y), np.absolute(new)) * self.rtol
         error = stop_gradient(self._error(slopes, h, scale))
@@ -194,23 +194,23 @@ class _Steps:
         x, table, h = (time - state["before"]) / state["h"], self.table, state["h"]
         slopes = [state["slopes"][k] for k in range(len(table.C) + 1)]
         if not hasattr(table, "D"):
-            powers = [_weighted(column, slopes) for column in table.P.T]
+            powers = [_weighted_slopes(column, slopes) for column in table.P.T]
             total = powers[-1]
             for one in powers[-2::-1]:
                 total = total * x + one
             return state["from"] + h * x * total
         for weights, place in zip(table.A_EXTRA, table.C_EXTRA, strict=True):
-            slopes.append(self.fun(state["before"] + place * h, state["from"] + _weighted(weights, slopes) * h))
+            slopes.append(self.fun(state["before"] + place * h, state["from"] + _weighted_slopes(weights, slopes) * h))
         moved = state["y"] - state["from"]
         rows = [moved, h * slopes[0] - moved, 2 * moved - h * (state["slope"] + slopes[0])]
-        rows += [h * _weighted(weights, slopes) for weights in table.D]
+        rows += [h * _weighted_slopes(weights, slopes) for weights in table.D]
         total = 0.0
         for k, row in enumerate(reversed(rows)):
             total = (total + row) * (x if k % 2 == 0 else 1 - x)
         return state["from"] + total
 
 
-def _weighted(weights: Any, slopes: list[Any]) -> Any:
+def _weighted_slopes(weights: Any, slopes: list[Any]) -> Any:
     """Sum slopes by a method's weights, which may be fewer or more."""
     terms = [float(w) * k for w, k in zip(weights, slopes, strict=False) if w]
     total = terms[0]

@@ -363,7 +363,7 @@ def _read_position(value: Any, path: str, count: int) -> int:
     return value
 
 
-def _reads(holds: Callable[[Any], object], otherwise: str, of: Reader = lambda value, _: value) -> Reader:
+def _field_reader(holds: Callable[[Any], object], otherwise: str, of: Reader = lambda value, _: value) -> Reader:
     """Make what reads a field: as another kind of field, of which something more must hold."""
 
     def read(value: Any, path: str) -> Any:
@@ -384,23 +384,23 @@ def _tuple(kind: Reader, most: int = RANK) -> Reader:
     return read
 
 
-_word = _reads(
+_word = _field_reader(
     lambda v: isinstance(v, str) and len(v) <= WORDS and v.isprintable(), "a line of printable text is expected"
 )
-_integer = _reads(lambda v: type(v) is int and abs(v) < ELEMENTS, "an integer is expected, not {!r:.40}")
-_axis = _reads(lambda v: 0 <= v < RANK, "{} is no axis", of=_integer)
-_places = _reads(lambda v: 0 <= v < NODES, "{} is no number of values", of=_integer)
-_step = _reads(lambda v: v != 0, "a step of 0", of=_integer)
-_run = _reads(lambda v: v > 0, "a run of {} steps", of=_integer)
-_boolean = _reads(lambda v: type(v) is bool, "true or false is expected, not {!r:.40}")
-_parameters = _reads(lambda v: isinstance(v, list), "a list of parameters is expected")
-_read_name = _reads(lambda v: identifier(v) == v, "{!r:.60} is no name that symgrad gives", of=_word)
-_read_axes = _reads(lambda v: len(set(v)) == len(v), "an axis is named twice", of=_tuple(_axis))
-_contraction = _reads(
+_integer = _field_reader(lambda v: type(v) is int and abs(v) < ELEMENTS, "an integer is expected, not {!r:.40}")
+_axis = _field_reader(lambda v: 0 <= v < RANK, "{} is no axis", of=_integer)
+_places = _field_reader(lambda v: 0 <= v < NODES, "{} is no number of values", of=_integer)
+_step = _field_reader(lambda v: v != 0, "a step of 0", of=_integer)
+_run = _field_reader(lambda v: v > 0, "a run of {} steps", of=_integer)
+_boolean = _field_reader(lambda v: type(v) is bool, "true or false is expected, not {!r:.40}")
+_parameters = _field_reader(lambda v: isinstance(v, list), "a list of parameters is expected")
+_read_name = _field_reader(lambda v: identifier(v) == v, "{!r:.60} is no name that symgrad gives", of=_word)
+_read_axes = _field_reader(lambda v: len(set(v)) == len(v), "an axis is named twice", of=_tuple(_axis))
+_contraction = _field_reader(
     lambda v: isinstance(v, str) and len(v) <= WORDS and re.fullmatch(r"[A-Za-z]*(,[A-Za-z]*)*->[A-Za-z]*", v),
     "{!r:.60} is no contraction, such as 'ij,jk->ik'",
 )
-_read_subscripts = _reads(
+_read_subscripts = _field_reader(
     lambda v: all(len(set(labels)) == len(labels) for labels in re.split(",|->", v)),
     "a label stands twice in one term of {!r:.60}", of=_contraction,
 )
@@ -426,7 +426,7 @@ def _read_dim(value: Any, path: str) -> Any:
         raise _wrong(path, str(error)) from None
 
 
-_read_extent = _reads(lambda v: type(v) is not int or 0 <= v < ELEMENTS, "{} is no extent", of=_read_dim)
+_read_extent = _field_reader(lambda v: type(v) is not int or 0 <= v < ELEMENTS, "{} is no extent", of=_read_dim)
 
 
 def _read_dtype(value: Any, path: str) -> np.dtype[Any]:
@@ -473,7 +473,7 @@ KINDS: dict[str, Reader] = {
     **dict.fromkeys(("offset", "k", "exponent", "order", "wrt"), _integer),
     **dict.fromkeys(("fixed", "carried", "number"), _places), "sizes": _tuple(_integer),
     **dict.fromkeys(("upper", "unique", "lower", "unit", "trans", "checked", "reverse", "right", "complete"), _boolean),
-    "outcome": _reads(lambda v: type(v) is bool or (type(v) is int and abs(v) < 1 << 63), "no outcome {!r:.40}"),
+    "outcome": _field_reader(lambda v: type(v) is bool or (type(v) is int and abs(v) < 1 << 63), "no outcome {!r:.40}"),
 }
 """What an op's parameter of each name may be."""
 

@@ -210,13 +210,13 @@ def folded_value(value: Apply | IndexValue) -> Any:
         if dtype_of(kept) == value.dtype:
             return kept
     if not all(isinstance(a, Number) for a in value.args):
-        return _without_ones(value)
+        return _without_unit_factors(value)
     known: Any = [np.asarray(a.value, a.dtype) for a in value.args]  # type: ignore[union-attr]  # numbers, all of them
     with np.errstate(all="ignore"):
         return number(value.op.evaluate(*known, **dict(zip(value.op.params, value.params, strict=True))), value.dtype)
 
 
-def _without_ones(value: Apply) -> Any:
+def _without_unit_factors(value: Apply) -> Any:
     """Leave out a factor of 1."""
     if value.is_product:
         for one, other in (value.args, value.args[::-1]):

@@ -41,7 +41,7 @@ def put_body(node: Node, base: int | None, how: How, *parts: tuple[int, Callable
 
 
 def _reshape_infer(x: Node, shape: Shape) -> tuple[Shape, Any]:
-    left = shapes.simplified(shapes.size(x.shape) - shapes.size(shape))
+    left: Any = shapes.simplified(shapes.size(x.shape) - shapes.size(shape))
     if left != 0 and (type(left) is int or left.expand() != 0):  # n*(k + m), and k*n + m*n
         raise ShapeError(f"cannot reshape {shapes.show(x.shape)} into {shapes.show(shape)}: the sizes differ")
     return shape, x.dtype

@@ -35,7 +35,7 @@ EQUAL = 100
 """Values closer than so many roundings of the largest one are taken to be equal: no decomposition tells them apart."""
 
 
-def _signs(rows: Any) -> Any:
+def _row_signs(rows: Any) -> Any:
     """Return 1 or -1 for each row, by which its first large element is positive."""
     if not rows.shape[-1]:
         return np.ones((*rows.shape[:-1], 1), rows.dtype)
@@ -44,7 +44,9 @@ def _signs(rows: Any) -> Any:
     return np.where(np.take_along_axis(rows, first, -1) < 0, -1, 1).astype(rows.dtype)
 
 
-def _made(node: Node, name: str, rows: Any, wide: Any, work: Any, flags: tuple[int, ...] = ()) -> tuple[Any, Temporary]:
+def _by_routine(
+    node: Node, name: str, rows: Any, wide: Any, work: Any, flags: tuple[int, ...] = (),
+) -> tuple[Any, Temporary]:
     """Call a routine for each matrix of a batch, with three rows of scratch below what it makes."""
     batch = axes_of(node.shape[:-2])
     read = tuple([Axis(word, dim) for word, dim in zip("pq", node.inputs[X].shape[-2:], strict=True)])
@@ -59,7 +61,7 @@ def _made(node: Node, name: str, rows: Any, wide: Any, work: Any, flags: tuple[i
 def _decomposed(node: Node) -> Body:
     """Decompose, and fail where the routine left a value that is NaN."""
     (m, n), (rows, wide) = node.inputs[X].shape[-2:], node.shape[-2:]
-    call, scratch = _made(node, f"sg_{node.op.name}", rows, wide, 9 * m * n * rows)
+    call, scratch = _by_routine(node, f"sg_{node.op.name}", rows, wide, 9 * m * n * rows)
     axes, own = axes_of(node.shape), axes_of(node.shape[:-1])
     out = Statement(Access(OUT, axes), How.SET, Access(SCRATCH, axes), axes, node.line)
     value = Access(OUT, (*own, simplified(node.shape[-1] - 1)))
@@ -72,7 +74,7 @@ def _by_triangle(x: Any) -> Any:
     return np.tril(x) + np.tril(x, -1)
 
 
-def _quotient(x: Any, slope: Any, values: Any, gap: Callable[[Any], Any]) -> Any:
+def _limit_quotient(x: Any, slope: Any, values: Any, gap: Callable[[Any], Any]) -> Any:
     """Divide by differences, or sums, of values: where these are equal, return what the quotient goes to.
 
     A function that does not depend on which vectors there are of equal values has an x that is 0 where they are equal,
@@ -104,7 +106,7 @@ def _and_steps(values: Any) -> tuple[Any, Any]:
     return values, _steps(values)
 
 
-def _differences(x: Any) -> Any:
+def _gaps(x: Any) -> Any:
     return x[..., None, :] - x[..., :, None]
 
 
@@ -139,21 +141,21 @@ def _eigh_value(a: Any) -> Any:
     if not (np.all(np.isfinite(values)) and np.all(np.isfinite(np.tril(a)))):
         raise LinAlgError(NOT_CONVERGED["eigh"])
     rows = transposed(vectors)
-    return np.concatenate([rows * _signs(rows), values[..., None]], -1)
+    return np.concatenate([rows * _row_signs(rows), values[..., None]], -1)
 
 
-def _apart(a: Any) -> Any:
+def _drawn_apart(a: Any) -> Any:
     """Draw the values of a matrix apart."""
     m, n = shape_of(a)[-2:]
     return np.sin(a) + np.asarray(3 * np.eye(m, n) * np.arange(1, n + 1), a.dtype)
 
 
 def _vectors_squared(a: Any) -> Any:
-    return np.linalg.eigh(_apart(a))[1] ** 2
+    return np.linalg.eigh(_drawn_apart(a))[1] ** 2
 
 
 def _eigenvalues(a: Any) -> Any:
-    return np.linalg.eigvalsh(_apart(a))
+    return np.linalg.eigvalsh(_drawn_apart(a))
 
 
 eigh = structured(
@@ -166,7 +168,7 @@ eigh = structured(
 
 
 @composite(name="eigenvalues", infer=shape_rule("eigh", "(n,n),(n,n+1)->(n)"), stacked=True,
-           sample=(case(_eigenvalues, (3, 3)), case(lambda a: np.linalg.eigvalsh(_apart(a), "U"), (2, 4, 4))),
+           sample=(case(_eigenvalues, (3, 3)), case(lambda a: np.linalg.eigvalsh(_drawn_apart(a), "U"), (2, 4, 4))),
            edges=(case(np.linalg.eigvalsh, (0, 0)), case(np.linalg.eigvalsh, (1, 1))))
 def eigenvalues(a: Any, known: Any) -> Any:
     """The eigenvalues of a symmetric matrix of which the decomposition is known."""
@@ -195,7 +197,7 @@ def _eigenvectors_vjp(g: Any, y: Any, a: Any, known: Any, *, slope: Any = None) 
     M. B. Giles, An extended collection of matrix derivative results for forward and reverse mode AD, 2008.
     """
     inner, turned = [None if x is None else np.matmul(transposed(y), x) for x in (g, slope)]
-    inner = _quotient(_odd(inner), _odd(turned), eigenvalues(a, known), _differences)
+    inner = _limit_quotient(_odd(inner), _odd(turned), eigenvalues(a, known), _gaps)
     return _by_triangle(np.matmul(np.matmul(y, inner), transposed(y))), None
 
 
@@ -213,17 +215,17 @@ def _svd_value(a: Any) -> Any:
         raise LinAlgError(NOT_CONVERGED["svd"]) from None
     if not (np.all(np.isfinite(s)) and np.all(np.isfinite(a))):
         raise LinAlgError(NOT_CONVERGED["svd"])
-    signs = _signs(transposed(u))
+    signs = _row_signs(transposed(u))
     return np.concatenate([signs * transposed(u), signs * v, s[..., None]], -1)
 
 
 def _singular_squared(a: Any) -> Any:
-    u, s, v = np.linalg.svd(_apart(a), full_matrices=False)
+    u, s, v = np.linalg.svd(_drawn_apart(a), full_matrices=False)
     return (u**2 * s[..., None, :]) @ v**2
 
 
 def _values(a: Any) -> Any:
-    return np.linalg.svd(_apart(a), compute_uv=False)
+    return np.linalg.svd(_drawn_apart(a), compute_uv=False)
 
 
 svd = structured(
@@ -289,8 +291,8 @@ def _singular_vectors_vjp(g: Any, y: Any, a: Any, known: Any, *, slope: Any = No
         return _odd(left + right), _odd(left - right), *rest
 
     made = [
-        _quotient(x, turned, s, gap) for x, turned, gap in zip(
-            parts(g), parts(slope), (_differences, _sums, lambda x: x[..., None], lambda x: x[..., None]), strict=True)
+        _limit_quotient(x, turned, s, gap) for x, turned, gap in zip(
+            parts(g), parts(slope), (_gaps, _sums, lambda x: x[..., None], lambda x: x[..., None]), strict=True)
     ]
     found, rank = np.matmul(made[0] + made[1], v), shape_of(s)[-1]
     found = np.matmul(transposed(u), found if shape_of(a)[-1] == rank else found + made[3])
@@ -305,13 +307,13 @@ singular_vectors.equals = lambda a, known: _and_steps(singular_values(a, known))
 
 
 def _pinv(a: Any) -> Any:
-    return np.linalg.pinv(_apart(a))
+    return np.linalg.pinv(_drawn_apart(a))
 
 
 @composite(name="pinv_solve", params=("trans",), stacked=True, linear=(3,), columns=(3,),
            infer=shape_rule("pinv_solve", "(m,n),(least,m+n+1),(least),(one,c)->(other,c)"),
            sample=(case(_pinv, (4, 3)), case(_pinv, (2, 3, 5)), case(_pinv, (3, 3)),
-                   case(lambda a: np.linalg.pinv(_apart(a[:, :2]) @ _apart(a[:2]), rcond=1e-5), (4, 4))),
+                   case(lambda a: np.linalg.pinv(_drawn_apart(a[:, :2]) @ _drawn_apart(a[:2]), rcond=1e-5), (4, 4))),
            edges=(case(np.linalg.pinv, (0, 2)), case(np.linalg.pinv, (1, 1))))
 def pinv_solve(a: Any, known: Any, inverse: Any, b: Any, *, trans: bool) -> Any:
     """The pseudo-inverse, or its transpose, times columns, with the reciprocals of singular values that count."""
@@ -345,7 +347,8 @@ pinv_solve.vjp = _pinv_solve_vjp
 
 def _orthonormal_body(node: Node) -> Body:
     (rows, columns), wide = node.inputs[X].shape[-2:], node.shape[-1]
-    call, scratch = _made(node, "sg_orthonormal", wide, rows, 2 * rows * columns * wide, (int(node.param("complete")),))
+    work, flags = 2 * rows * columns * wide, (int(node.param("complete")),)
+    call, scratch = _by_routine(node, "sg_orthonormal", wide, rows, work, flags)
     axes = axes_of(node.shape)
     turned = Access(SCRATCH, (*axes[:-2], axes[-1], axes[-2]))
     out = Statement(Access(OUT, axes), How.SET, turned, axes, node.line)
@@ -370,7 +373,7 @@ def _orthonormal_vjp(g: Any, y: Any, a: Any, *, complete: bool) -> Any:
 
 
 def _orthonormal(mode: Any) -> Any:
-    return lambda a: np.linalg.qr(_apart(a), mode)[0] ** 2
+    return lambda a: np.linalg.qr(_drawn_apart(a), mode)[0] ** 2
 
 
 orthonormal = structured(
@@ -378,7 +381,7 @@ orthonormal = structured(
     evaluate=lambda a, complete: np.linalg.qr(a, "complete" if complete else "reduced")[0],
     body=_orthonormal_body, vjp=_orthonormal_vjp, stacked=True,
     sample=(case(_orthonormal("reduced"), (3, 3)), case(_orthonormal("reduced"), (2, 5, 3)),
-            case(_orthonormal("reduced"), (9, 9)), case(lambda a: np.linalg.qr(_apart(a), "r"), (3, 5))),
+            case(_orthonormal("reduced"), (9, 9)), case(lambda a: np.linalg.qr(_drawn_apart(a), "r"), (3, 5))),
     edges=(case(_orthonormal("complete"), (0, 0)), case(_orthonormal("complete"), (3, 0)),
            case(_orthonormal("complete"), (0, 3, 2)), case(_orthonormal("reduced"), (1, 1)),
            case(_orthonormal("complete"), (2, 1))),

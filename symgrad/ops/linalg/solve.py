@@ -229,12 +229,12 @@ def _lu_solve_value(a: Any, factors: Any, b: Any, *, trans: bool, checked: bool)
     if trans:
         triangles = transposed(triangles)
         x = _triangular_value(triangles, b, lower=True, unit=False, checked=False)
-        return _exchanged(_triangular_value(triangles, x, lower=False, unit=True, checked=False), factors, -1)
-    x = _triangular_value(triangles, _exchanged(b, factors, 1), lower=True, unit=True, checked=False)
+        return _rows_exchanged(_triangular_value(triangles, x, lower=False, unit=True, checked=False), factors, -1)
+    x = _triangular_value(triangles, _rows_exchanged(b, factors, 1), lower=True, unit=True, checked=False)
     return _triangular_value(triangles, x, lower=False, unit=False, checked=False)
 
 
-def _exchanged(b: Any, factors: Any, step: int) -> Any:
+def _rows_exchanged(b: Any, factors: Any, step: int) -> Any:
     """Exchange rows as a factorization did, or back again."""
     x = np.array(b)
     for place in np.ndindex(b.shape[:-2]):

@@ -190,11 +190,11 @@ def svd(a: Any, full_matrices: bool = True, compute_uv: bool = True, hermitian: 
     u, v = decompositions.left_and_right(a, known)
     u = transposed(u)
     if full_matrices:
-        u, v = _filled(u), transposed(_filled(transposed(v)))
+        u, v = _filled_basis(u), transposed(_filled_basis(transposed(v)))
     return SVD(u, s, v)
 
 
-def _filled(u: Any) -> Any:
+def _filled_basis(u: Any) -> Any:
     """Add to orthonormal columns what makes them a basis."""
     *_, m, n = shape_of(u)
     if m == n:

@@ -93,7 +93,7 @@ def _known_lengths(a: Any, v: Any, mode: str) -> tuple[int, int]:
     return n, m
 
 
-def _middle(full: Any, n: int, m: int, mode: str) -> Any:
+def _cut_middle(full: Any, n: int, m: int, mode: str) -> Any:
     """Cut the middle out of a full convolution."""
     shorter, longer = sorted((n, m))
     if mode == "same":
@@ -109,7 +109,7 @@ def convolve_answer(a: Any, v: Any, mode: str = "full") -> Any:
     n, m = _known_lengths(a, v, mode)
     if n < m:
         a, v = v, a
-    return slide(a, flipped(v, (0,))) if mode == "valid" else _middle(convolve(a, v), n, m, mode)
+    return slide(a, flipped(v, (0,))) if mode == "valid" else _cut_middle(convolve(a, v), n, m, mode)
 
 
 @answers(np.correlate)
@@ -123,4 +123,4 @@ def correlate(a: Any, v: Any, mode: str = "valid") -> Any:
     n, m = _known_lengths(a, v, mode)
     if n < m:
         return flipped(correlate(v, a, mode), (0,))
-    return slide(a, v) if mode == "valid" else _middle(convolve(a, flipped(v, (0,))), n, m, mode)
+    return slide(a, v) if mode == "valid" else _cut_middle(convolve(a, flipped(v, (0,))), n, m, mode)

@@ -18,7 +18,7 @@ IN_ORDER = frozenset({np.subtract, np.divide})
 """What is folded from the front; of others (`np.power`) NumPy's own loops do not agree with that."""
 
 
-def _elements(name: str, ufunc: np.ufunc, a: Any, axis: Any) -> tuple[Any, int, int]:
+def _fold_elements(name: str, ufunc: np.ufunc, a: Any, axis: Any) -> tuple[Any, int, int]:
     """Return an array of the loop's dtype with the axis in front, the axis, and its known extent."""
     a = lift(a)
     if ufunc.nin != 2 or ufunc.nout != 1 or ufunc.signature is not None:
@@ -37,7 +37,7 @@ def _elements(name: str, ufunc: np.ufunc, a: Any, axis: Any) -> tuple[Any, int, 
     return np.moveaxis(a.astype(kind[0]), k, 0), k, n
 
 
-def _folded(ufunc: np.ufunc, a: Any, n: int) -> Any:
+def _folded_rounds(ufunc: np.ufunc, a: Any, n: int) -> Any:
     """Fold at least one element: neighbours in rounds where the function is associative, else one after the other."""
     if ufunc.identity is None and ufunc not in ASSOCIATIVE:
         total = a[0]
@@ -56,18 +56,18 @@ def reduced(ufunc: np.ufunc, a: Any, axis: Any = 0, *, keepdims: Any = False, in
     """As ``ufunc.reduce`` along one axis, or all of them where the order does not count."""
     if axis is None or isinstance(axis, tuple):
         raise UnsupportedError(f"np.{ufunc.__name__}.reduce along several axes", instead="one after the other")
-    elements, k, n = _elements("reduce", ufunc, a, axis)
+    elements, k, n = _fold_elements("reduce", ufunc, a, axis)
     if initial is not UNSET and initial is not None:
         raise UnsupportedError(f"np.{ufunc.__name__}.reduce(..., initial=) on traced arrays", instead="leave it away")
     if not n:
         raise UnsupportedError(f"np.{ufunc.__name__}.reduce of no elements")
-    total = _folded(ufunc, elements, n)
+    total = _folded_rounds(ufunc, elements, n)
     return np.expand_dims(total, k) if operator.truth(keepdims) else total
 
 
 def accumulated(ufunc: np.ufunc, a: Any, axis: Any = 0) -> Any:
     """As ``ufunc.accumulate``: where the function is associative in as many rounds as the extent has bits."""
-    elements, k, n = _elements("accumulate", ufunc, a, axis)
+    elements, k, n = _fold_elements("accumulate", ufunc, a, axis)
     if ufunc.identity is None and ufunc not in ASSOCIATIVE:
         found = [elements[0]] if n else []
         for j in range(1, n):
@@ -82,10 +82,10 @@ def accumulated(ufunc: np.ufunc, a: Any, axis: Any = 0) -> Any:
 
 def reduced_at(ufunc: np.ufunc, a: Any, indices: Any, axis: Any = 0) -> Any:
     """As ``ufunc.reduceat``, between known places."""
-    elements, k, n = _elements("reduceat", ufunc, a, axis)
+    elements, k, n = _fold_elements("reduceat", ufunc, a, axis)
     places = [operator.index(place) for place in np.atleast_1d(np.asarray(indices))]
     if any(not 0 <= place < n for place in places):
         raise IndexError(f"index out-of-bounds in {ufunc.__name__}.reduceat [0, {n})")
     ends = [after if after > start else start + 1 for start, after in zip(places, [*places[1:], n], strict=True)]
-    parts = [_folded(ufunc, elements[start:end], end - start) for start, end in zip(places, ends, strict=True)]
+    parts = [_folded_rounds(ufunc, elements[start:end], end - start) for start, end in zip(places, ends, strict=True)]
     return np.moveaxis(np.stack(parts), 0, k)

@@ -15,7 +15,7 @@ from symgrad.ops.declare.forms import UNSET, answers, is_traced, normal_axes, re
 from symgrad.ops.numpy.reductions import floating, keep_dims, require_some
 
 
-def _together(a: Any, axis: Any) -> tuple[Any, tuple[int, ...]]:
+def _one_last_axis(a: Any, axis: Any) -> tuple[Any, tuple[int, ...]]:
     """Make one last axis of those that are reduced; return also which they were."""
     axes = normal_axes(axis, a.ndim)
     kept = a.ndim - len(axes)
@@ -23,7 +23,7 @@ def _together(a: Any, axis: Any) -> tuple[Any, tuple[int, ...]]:
     return last if len(axes) == 1 else np.reshape(last, (*last.shape[:kept], -1)), axes
 
 
-def _present(a: Any) -> Any:
+def _numbers_present(a: Any) -> Any:
     """Count the elements of each row that are numbers."""
     return np.sum(~np.isnan(a), -1, keepdims=True)
 
@@ -40,7 +40,7 @@ def _picked(a: Any, places: Any) -> Any:
 def _median(*, skips: bool) -> Callable[..., Any]:
     def median(a: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False, keepdims: Any = False) -> Any:
         refuse("median", out=out)
-        a, axes = _together(lift(a), axis)
+        a, axes = _one_last_axis(lift(a), axis)
         n = shape_of(a)[-1]
         if n == 0:
             return keep_dims(np.mean(a, -1), axes, UNSET if keepdims is False else keepdims)
@@ -49,7 +49,7 @@ def _median(*, skips: bool) -> Callable[..., Any]:
         if type(n) is int and not skips:
             low, high = [a[..., (n - k) // 2] for k in (1, 0)]
         else:
-            number = _present(a) if skips else a.shape[-1] * np.ones(1, np.int64)
+            number = _numbers_present(a) if skips else a.shape[-1] * np.ones(1, np.int64)
             low, high = [_picked(a, np.maximum(number - k, 0) // 2)[..., 0] for k in (1, 0)]
         made = low if type(n) is int and n % 2 and not skips else (low + high) / 2
         return keep_dims(made if skips else _or_nan(made, a), axes, UNSET if keepdims is False else keepdims)
@@ -100,12 +100,12 @@ PLACES: dict[str, Callable[..., Any]] = {
 WHOLE = frozenset([*PLACES][:5])
 
 
-def _weighted(a: Any, q: Any, weights: Any, axis: Any) -> Any:
+def _weighted_quantiles(a: Any, q: Any, weights: Any, axis: Any) -> Any:
     """Take the first element where the sum of weights, of all that are not greater, comes to the quantile."""
     weights, one = lift(weights), np.ndim(weights) < a.ndim
-    a = _together(a, axis)[0]
+    a = _one_last_axis(a, axis)[0]
     order = np.argsort(a, -1, stable=True)
-    own = gather(weights, order, axes=(0,)) if one else np.take_along_axis(_together(weights, axis)[0], order, -1)
+    own = gather(weights, order, axes=(0,)) if one else np.take_along_axis(_one_last_axis(weights, axis)[0], order, -1)
     a, sums = np.take_along_axis(a, order, -1), np.cumsum(own.astype(np.float64), -1)
     shares = sums / sums[..., -1][..., None]
     shares = np.where(shares == 0, -1.0, shares)
@@ -132,11 +132,11 @@ def _quantile(name: str, parts: int, *, skips: bool) -> Callable[..., Any]:
         if weights is not None:
             if method != "inverted_cdf" or skips:
                 raise ArgumentValueError(f"Only method 'inverted_cdf' supports weights. Got: {method}.")
-            a, made = _weighted(a, q, weights, axis)
+            a, made = _weighted_quantiles(a, q, weights, axis)
         else:
-            a = np.sort(_together(a, axis)[0], -1)
+            a = np.sort(_one_last_axis(a, axis)[0], -1)
             require_some(a, a.ndim - 1, name)
-            made = _between(a, q, method, _present(a) if skips else a.shape[-1], weak=weak)
+            made = _quantiles_between(a, q, method, _numbers_present(a) if skips else a.shape[-1], weak=weak)
         if not skips and a.dtype.kind == "f":
             made = np.where(np.isnan(a[..., -1])[..., None], np.asarray(np.nan, a.dtype), made)
         if is_traced(q):
@@ -148,7 +148,7 @@ def _quantile(name: str, parts: int, *, skips: bool) -> Callable[..., Any]:
     return quantile
 
 
-def _between(a: Any, q: Any, method: str, number: Any, *, weak: bool) -> Any:
+def _quantiles_between(a: Any, q: Any, method: str, number: Any, *, weak: bool) -> Any:
     """Return the quantiles of sorted rows, of each of which so many are counted."""
     place = PLACES[method](number, q)
     low, last = np.floor(place), np.maximum(number - 1, 0)

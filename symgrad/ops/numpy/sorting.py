@@ -24,7 +24,7 @@ def _keys(a: Any) -> Any:
     return np.bitwise_xor(a, a.dtype.type(1 << 63)).astype(INT) if a.dtype == np.uint64 else a.astype(INT)
 
 
-def _order(a: Any, axis: Any) -> tuple[Any, Any, int]:
+def _order_in(a: Any, axis: Any) -> tuple[Any, Any, int]:
     """Return an array with an axis as its last one, the order of what lies along that, and the axis."""
     a, k = along_axis(a, axis)
     a = np.moveaxis(a, k, -1)
@@ -48,14 +48,14 @@ def _among(kth: Any, made: Any, axis: Any) -> None:
 def argsort_answer(a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *, stable: Any = None) -> Any:
     refuse("argsort", order=order)
     a = lift(a)
-    _, places, k = _order(a if a.ndim else np.reshape(a, (1,)), axis)
+    _, places, k = _order_in(a if a.ndim else np.reshape(a, (1,)), axis)
     return np.moveaxis(places, -1, k)
 
 
 @answers(np.sort)
 def sort(a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *, stable: Any = None) -> Any:
     refuse("sort", order=order)
-    a, places, k = _order(a, axis)
+    a, places, k = _order_in(a, axis)
     taken = gather(a, places, axes=(0,)) if a.ndim == 1 else np.take_along_axis(a, places, -1)
     return np.moveaxis(taken, -1, k)
 
@@ -81,9 +81,10 @@ def lexsort(keys: Any, axis: int = -1) -> Any:
     if first.ndim == 0:
         normal_axis(operator.index(axis), 1)
         return np.zeros((), INT)[()]
-    _, places, k = _order(first, operator.index(axis))
+    _, places, k = _order_in(first, operator.index(axis))
     for key in others:
-        places = np.take_along_axis(places, _order(np.take_along_axis(np.moveaxis(key, k, -1), places, -1), -1)[1], -1)
+        _, order, _ = _order_in(np.take_along_axis(np.moveaxis(key, k, -1), places, -1), -1)
+        places = np.take_along_axis(places, order, -1)
     return np.moveaxis(places, -1, k)
 
 
@@ -168,7 +169,7 @@ def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period
 # -- counts
 
 
-def _counts(places: Any, values: Any, length: Any) -> Any:
+def _bin_counts(places: Any, values: Any, length: Any) -> Any:
     return OPS["scatter_add"](values, places, axes=(0,), shape=dims(length))
 
 
@@ -186,7 +187,7 @@ def bincount(x: Any, /, weights: Any = None, minlength: Any = 0) -> Any:
             instead="np.bincount(x, minlength=n), for integers below n",
         )
     values = np.ones_like(x, dtype=INT) if weights is None else lift(weights).astype(np.float64)
-    return _counts(np.where(x < 0, length, x), values, length)  # a negative one is refused as one beyond the end is
+    return _bin_counts(np.where(x < 0, length, x), values, length)  # a negative one is refused as one beyond the end is
 
 
 @answers(np.histogram_bin_edges)
@@ -223,7 +224,7 @@ def histogram(a: Any, bins: Any = 10, range: Any = None, density: Any = None, we
     a = np.ravel(lift(a))
     edges = lift(histogram_bin_edges(a, bins, range, None if weights is None else np.ravel(lift(weights))))
     values = np.ones_like(a, dtype=INT) if weights is None else np.ravel(lift(weights))
-    counts = _counts(_bins(a, edges), values, edges.shape[0] + 1)[1:-1]
+    counts = _bin_counts(_bins(a, edges), values, edges.shape[0] + 1)[1:-1]
     return (counts / np.diff(edges).astype(np.float64) / np.sum(counts) if density else counts), edges
 
 
@@ -247,7 +248,7 @@ def histogramdd(
         place = place * (ends.shape[0] + 1) + _bins(x, ends)
     sizes = [ends.shape[0] + 1 for ends in edges]
     values = np.ones(columns[0].shape) if weights is None else np.ravel(lift(weights)).astype(np.float64)
-    counts = np.reshape(_counts(place, values, math.prod(sizes)), sizes)[(slice(1, -1),) * count]
+    counts = np.reshape(_bin_counts(place, values, math.prod(sizes)), sizes)[(slice(1, -1),) * count]
     if density:
         total = np.sum(counts)
         for k, ends in enumerate(edges):

@@ -24,7 +24,7 @@ def _windows_infer(x: Node, axes: tuple[int, ...], sizes: tuple[int, ...]) -> tu
     return (*shape, *sizes), x.dtype
 
 
-def _source(axes: tuple[int, ...], index: tuple[Any, ...]) -> tuple[Any, ...]:
+def _window_source(axes: tuple[int, ...], index: tuple[Any, ...]) -> tuple[Any, ...]:
     """Return where an element of a window comes from: the window's place and its own in the window."""
     starts = index[: len(index) - len(axes)]
     within = index[len(starts) :]
@@ -44,7 +44,7 @@ def _sum_value(g: Any, axes: tuple[int, ...], shape: tuple[int, ...]) -> Any:
 windows = structured(
     name="windows", params=("axes", "sizes"), infer=_windows_infer,
     evaluate=lambda x, axes, sizes: sliding_window_view(x, sizes, axes),
-    body=lambda node: copy_body(node, lambda *i: _source(node.params[0], i)),
+    body=lambda node: copy_body(node, lambda *i: _window_source(node.params[0], i)),
     view=True, whole=True, repeats=True,
     vjp=lambda g, y, x, axes, sizes: OPS["sum_windows"](g, axes=axes, shape=shape_of(x)),
     sample=(case(lambda a: sliding_window_view(a, 3) ** 2, (5,)),
@@ -56,7 +56,7 @@ windows = structured(
 
 sum_windows = structured(
     name="sum_windows", params=("axes", "shape"), infer=lambda g, axes, shape: (shape, g.dtype), evaluate=_sum_value,
-    body=lambda node: put_body(node, None, adding(node.dtype), (0, lambda *i: _source(node.params[0], i))),
+    body=lambda node: put_body(node, None, adding(node.dtype), (0, lambda *i: _window_source(node.params[0], i))),
     moves=True,
     vjp=lambda g, y, x, axes, shape: OPS["windows"](g, axes=axes, sizes=shape_of(x)[len(shape) :]),
     sample=(case(lambda a: OPS["sum_windows"](a, axes=(0,), shape=(5,)) ** 2, (3, 3)),

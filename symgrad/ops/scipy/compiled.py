@@ -381,12 +381,14 @@ def _fisher(n: Any, d: Any, x: Any) -> Any:
 
 
 gammaincinv: Any = _inverse("gammaincinv", "a y", "a x", _gamma, "y")
+betaincinv: Any = _inverse("betaincinv", "a b y", "a b x", _beta, "y")
+_slopes: Any
 for _name, _parameters, _names, _slopes, _chance, _sign in (
     ("gammainccinv", "a y", "a x", _gamma, "y", -1), ("chdtri", "v p", "v x", _chi2, "p", -1),
     ("chdtriv", "p x", "v x", _chi2, "p", 1), ("gdtrib", "a p x", "a b x", _rated, "p", 1),
     ("pdtri", "k y", "k m", lambda k, m: (None, _poisson(np.floor(k), m)[1]), "y", 1),
     ("pdtrik", "p m", "k m", _poisson, "p", 1),
-    ("betaincinv", "a b y", "a b x", _beta, "y", 1), ("betainccinv", "a b y", "a b x", _beta, "y", -1),
+    ("betainccinv", "a b y", "a b x", _beta, "y", -1),
     ("btdtria", "p b x", "a b x", _beta, "p", 1), ("btdtrib", "a p x", "a b x", _beta, "p", 1),
     ("bdtri", "k n y", "k n p", lambda k, n, p: (None, None, _binomial(np.floor(k), np.floor(n), p)[2]), "y", 1),
     ("bdtrik", "y n p", "k n p", _binomial, "y", 1), ("bdtrin", "k y p", "k n p", _binomial, "y", 1),

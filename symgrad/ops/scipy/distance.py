@@ -77,7 +77,7 @@ def _metric(function: str, metric: Any) -> Callable[..., Any]:
     return found
 
 
-def _points(function: str, x: Any) -> Any:
+def _point_sets(function: str, x: Any) -> Any:
     x = lift(x)
     if x.ndim != 2:
         raise ShapeError(f"scipy.spatial.distance.{function} needs a matrix with a point in each row")
@@ -86,13 +86,13 @@ def _points(function: str, x: Any) -> Any:
 
 @answers(Late("spatial.distance.cdist"))
 def cdist(XA: Any, XB: Any, metric: Any = "euclidean", *, out: Any = None, **kwargs: Any) -> Any:
-    a, b = _points("cdist", XA), _points("cdist", XB)
+    a, b = _point_sets("cdist", XA), _point_sets("cdist", XB)
     return _metric("cdist", metric)(a[:, None, :], b[None, :, :], **_with_variances(kwargs, metric, (a, b)))
 
 
 @answers(Late("spatial.distance.pdist"))
 def pdist(X: Any, metric: Any = "euclidean", *, out: Any = None, **kwargs: Any) -> Any:
-    x = _points("pdist", X)
+    x = _point_sets("pdist", X)
     first, second = np.triu_indices(_known_extent(shape_of(x)[0]), 1)
     return _metric("pdist", metric)(x[first], x[second], **_with_variances(kwargs, metric, (x,)))
 

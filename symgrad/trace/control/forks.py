@@ -338,9 +338,10 @@ def _forced(
         for k, outcome in enumerate(way):
             at = fork.moments.get(asked[k].param("number"))
             if at is not None and at.frame is own.frame and led_to(at.code, at.at, not outcome) == policy.left:
-                before = {node: there for node, there in turned.items() if node.number < asked[k].number}
-                exits[(*way[:k], not outcome)] = one._replace(
-                    asked=tests[: k + 1], after=at.variables, grown={}, turns=before, leaves=True,
+                until = {node: there for node, there in turned.items() if node.number < asked[k].number}
+                other = (*way[:k], not outcome)
+                exits[other] = one._replace(
+                    asked=tests[: k + 1], after=at.variables, grown={}, turns=until, leaves=True,
                 )
         found.append((way, one, exits))
     return found

@@ -155,7 +155,7 @@ class Lengths:
             fork.key for fork in branches.forks
             if fork.key and any(node.param("number") in guards for own in fork.guards for node in own)
         }
-        self.longer |= longer  # type: ignore[arg-type]  # none is None
+        self.longer |= longer  # none is None
         left = {branches.counts.get(number % UNTOLD) for number in guards} - {None}
         plain = self._are_plain([steps for steps in branches.steps if steps.key in left])
         wrong = bool(beyond) or bool(longer) or plain
@@ -256,7 +256,7 @@ def heading(code: CodeType, at: int) -> tuple[tuple[int, int], tuple[str, ...]] 
     """
     if at in heads(code):
         return heads(code)[at], ()
-    every = [(i, _place(i)) for i in dis.get_instructions(code)]
+    every = [(i, _expression_place(i)) for i in dis.get_instructions(code)]
     begin, end = own = next((place for i, place in every if i.offset == at), _NOWHERE)
     around = [i for i, place in every if i.offset > at and place != own and place[0] <= begin and end <= place[1]]
     calls = [k for k, i in enumerate(around) if i.offset in heads(code) and i.opname.startswith("CALL")]
@@ -270,7 +270,7 @@ def heading(code: CodeType, at: int) -> tuple[tuple[int, int], tuple[str, ...]] 
 _NOWHERE = (0, 0), (0, 0)
 
 
-def _place(i: dis.Instruction) -> tuple[tuple[int, int], tuple[int, int]]:
+def _expression_place(i: dis.Instruction) -> tuple[tuple[int, int], tuple[int, int]]:
     """Return where the expression of an instruction begins and ends in the source; nowhere before Python 3.11."""
     at: Any = getattr(i, "positions", None)
     return _NOWHERE if at is None or None in at else ((at.lineno, at.col_offset), (at.end_lineno, at.end_col_offset))
@@ -326,25 +326,25 @@ def _range(trace: Trace, frame: FrameType, *ends: Any) -> Steps | Counted | None
     ]))
 
 
-def _rows(trace: Trace, x: Any) -> Counted | None:
+def _traced_rows(trace: Trace, x: Any) -> Counted | None:
     """Return how many rows something has, and each by a traced number; None where rows have no such numbers."""
     if type(x) is Counted:
         return x
-    if (length := _opened(x)) is not None:
+    if (length := _open_rows(x)) is not None:
         return Counted(trace, (0, length, 1), x.__getitem__, lambda: x)
     if type(x) is Tracer and x.ndim:
         return Counted(trace, (0, int(x.shape[0]), 1), x.__getitem__, lambda: x)
     return None
 
 
-def _opened(x: Any) -> Any:
+def _open_rows(x: Any) -> Any:
     """Return how many rows an array has, where that is an open extent."""
     length = x.shape[0] if type(x) is Tracer and x.ndim else None
     return length if type(length) is Extent else None
 
 
 def _len(_trace: Trace, _frame: FrameType, x: Any) -> Any:
-    return _opened(x)
+    return _open_rows(x)
 
 
 def _int(trace: Trace, frame: FrameType, x: Any) -> Any:
@@ -371,14 +371,14 @@ def is_for_ranges(code: CodeType, at: int) -> bool:
 
 
 def _enumerate(trace: Trace, frame: FrameType, x: Any, start: Any = 0) -> Any:
-    rows = _rows(trace, x)
+    rows = _traced_rows(trace, x)
     if rows is None or rows.is_plain:
         return None
     return steps_in(trace, frame, rows.bounds, lambda k: (k + start, rows.item(k)), lambda: enumerate(x, start))
 
 
 def _zip(trace: Trace, frame: FrameType, *xs: Any, strict: bool = False) -> Any:
-    rows = [one for x in xs if (one := _rows(trace, x)) is not None]
+    rows = [one for x in xs if (one := _traced_rows(trace, x)) is not None]
     if len(rows) < len(xs) or all(one.is_plain for one in rows):
         return None
     ends = [one.counted()[1] for one in rows]
@@ -394,7 +394,7 @@ def _zip(trace: Trace, frame: FrameType, *xs: Any, strict: bool = False) -> Any:
 
 
 def _reversed(trace: Trace, frame: FrameType, x: Any) -> Any:
-    rows = _rows(trace, x)
+    rows = _traced_rows(trace, x)
     if rows is None or rows.is_plain:
         return None
     bounds = rows.counted()

@@ -56,7 +56,7 @@ def _alive(code: CodeType) -> list[frozenset[str]] | None:
     every, _, after = _flow(code)
     if _handles(code) or not code.co_flags & CO_OPTIMIZED:
         return None  # a handler goes on from anywhere; a module's names others read
-    reads = _reads(code)
+    reads = _round_reads(code)
     alive: list[frozenset[str]] = [frozenset()] * len(every)
     changed = True
     while changed:
@@ -70,7 +70,7 @@ def _alive(code: CodeType) -> list[frozenset[str]] | None:
 
 
 @cache
-def _reads(code: CodeType) -> list[frozenset[str]]:
+def _round_reads(code: CodeType) -> list[frozenset[str]]:
     every, _, _ = _flow(code)
     return [frozenset(map(str, i.argval if isinstance(i.argval, tuple) else (i.argval,)))
             if i.opname.startswith(("LOAD_", "STORE_FAST_", "DELETE_")) else frozenset() for i in every]
@@ -80,7 +80,7 @@ def _reads(code: CodeType) -> list[frozenset[str]]:
 def _pending(code: CodeType) -> list[frozenset[str]]:
     """Return the names read for what is on the stack before each instruction, as ``n`` in ``n + (1 if c else 2)``."""
     every, _, after = _flow(code)
-    reads = _reads(code)
+    reads = _round_reads(code)
     hidden = {i.argval for i in every if i.opname == "LOAD_FAST_AND_CLEAR"}  # names of comprehensions: no statements
     pending: list[frozenset[str]] = [frozenset()] * len(every)
     stack = [*range(len(every))]
@@ -106,7 +106,7 @@ def names_alive(code: CodeType, at: int, *, inside: bool = False) -> frozenset[s
     _, number, after = _flow(code)
     alive = _alive(code)
     if alive is None or at not in number:
-        return frozenset[str]().union(*_reads(code))
+        return frozenset[str]().union(*_round_reads(code))
     waits = _pending(code)[number[at]] & {*code.co_varnames}
     ahead = after[number[at]][: 1 if inside else None]
     return waits.union(*[alive[n] for n in ahead], code.co_cellvars, code.co_freevars)
@@ -117,7 +117,7 @@ def carried_names(code: CodeType, head: int) -> tuple[str, ...]:
     """Return the variables that a loop sets, and that may be read from its beginning on before they are."""
     _, number, _ = _flow(code)
     alive = _alive(code)
-    read = frozenset[str]().union(*_reads(code)) if alive is None else alive[number[head]]
+    read = frozenset[str]().union(*_round_reads(code)) if alive is None else alive[number[head]]
     return tuple([name for name in _set_in(code, head) if name in read])
 
 
@@ -180,7 +180,7 @@ def names_behind(code: CodeType, at: int) -> frozenset[str]:
     _, number, _ = _flow(code)
     alive = _alive(code)
     if alive is None:
-        return frozenset[str]().union(*_reads(code))
+        return frozenset[str]().union(*_round_reads(code))
     return alive[number[at]].union(code.co_cellvars, code.co_freevars)
 
 

@@ -58,9 +58,9 @@ def _length(value: Any) -> Any:
     return value.shape[0] if is_traced(value) and value.ndim else len(value)
 
 
-def _method(a: Any, name: str, *args: Any, **keywords: Any) -> Any:
+def _array_method(a: Any, name: str, *args: Any, **keywords: Any) -> Any:
     """Call what a method of NumPy's arrays is in Python."""
-    in_python = _names("numpy._core._methods").get(f"_{name}")
+    in_python = _stand_in_names("numpy._core._methods").get(f"_{name}")
     if in_python is None:
         raise UnsupportedError(f"np.{name} has no answer for traced arrays")
     return in_python(lift(settled(a)), *args, **keywords)
@@ -108,7 +108,7 @@ def _broadcast(*arrays: Any) -> Any:
 
 STAND_INS: dict[Any, Any] = {
     np.broadcast: _broadcast, np.broadcast_to: _broadcast_to, _array_converter: _Converter,
-    fromnumeric._wrapfunc: _method,  # type: ignore[attr-defined]  # noqa: SLF001 - it asks for a method
+    fromnumeric._wrapfunc: _array_method,  # type: ignore[attr-defined]  # noqa: SLF001 - it asks for a method
     _linalg._assert_stacked_square: _assert_square,  # type: ignore[attr-defined]  # noqa: SLF001 - of open extents
     _linalg._makearray: lambda a: (lift(settled(a)), lambda made: made),  # type: ignore[attr-defined]  # noqa: SLF001
 }
@@ -158,7 +158,7 @@ def _implemented() -> dict[Any, Any]:
 
 
 @functools.cache
-def _names(module: str) -> dict[str, Any]:
+def _stand_in_names(module: str) -> dict[str, Any]:
     """Copy a module's names, with stand-ins among them; its helper functions see these, too."""
     source = vars(sys.modules[module])
     names = {name: _instead(value) for name, value in source.items()} | {"len": _length, MARK: CONDITIONS}
@@ -193,20 +193,20 @@ class _Running(threading.local):
 _running = _Running()
 """Whether NumPy's own Python runs in this thread: then the function that was called says what it was called with."""
 
-def _lifted(value: Any) -> Any:
+def _array_of_list(value: Any) -> Any:
     """Make an array of a list that holds a traced value: ufuncs look no further for one."""
     value = settled(value)
     return lift(value) if isinstance(value, (list, tuple)) and holds_traced(value) else value
 
 
-def by_numpy(function: Any, lifted: Any = _lifted) -> Any:
+def by_numpy(function: Any, lifted: Any = _array_of_list) -> Any:
     """Return what answers a function of NumPy's: its own Python; `lifted` prepares its arguments."""
     implementation = function.__wrapped__
     name = f"np.{'linalg.' if 'linalg' in implementation.__module__ else ''}{function.__name__}"
 
     @functools.cache
     def run() -> FunctionType:
-        return _remade(implementation, _names(implementation.__module__))
+        return _remade(implementation, _stand_in_names(implementation.__module__))
 
     def answer(*args: Any, **kwargs: Any) -> Any:
         args, kwargs = tuple([lifted(value) for value in args]), {k: lifted(value) for k, value in kwargs.items()}
@@ -243,7 +243,8 @@ def by_numpy(function: Any, lifted: Any = _lifted) -> Any:
 
 def indexed(joiner: Any, key: Any) -> Any:
     """Answer ``np.r_[...]`` and ``np.c_[...]`` of traced arrays."""
-    return settled(_remade(type(joiner).__getitem__, _names("numpy.lib._index_tricks_impl"))(joiner, settled(key)))
+    names = _stand_in_names("numpy.lib._index_tricks_impl")
+    return settled(_remade(type(joiner).__getitem__, names)(joiner, settled(key)))
 
 
 for _function in (

@@ -49,7 +49,7 @@ def _array_ufunc(self: Tracer, ufunc: np.ufunc, method: str, *inputs: Any, **kwa
     if target is not None:
         refuse_plain(target, ufunc.__name__)
     if method == "__call__":
-        result = _called(self, ufunc, inputs, kwargs, target)
+        result = _ufunc_called(self, ufunc, inputs, kwargs, target)
         return result if target is None else store(target, result, ufunc.__name__)
     if method == "at":
         return add_in_place(ufunc, *inputs)
@@ -83,7 +83,9 @@ def _array_ufunc(self: Tracer, ufunc: np.ufunc, method: str, *inputs: Any, **kwa
         raise AxisError(str(error), line=user_line()) from None
 
 
-def _called(x: Tracer, ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[str, Any], target: Tracer | None) -> Any:
+def _ufunc_called(
+    x: Tracer, ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[str, Any], target: Tracer | None,
+) -> Any:
     """Call a ufunc with keywords; with ``where=`` what it leaves out stays as it is in the target."""
     where = True if target is None else kwargs.pop("where", True)
     dtype = kwargs.pop("dtype", None)
@@ -116,7 +118,7 @@ def _called(x: Tracer, ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[st
     return result if where is True else np.where(lift(where), result, np.copy(target))  # type: ignore[arg-type]
 
 
-def _counted(x: Tracer) -> Any:
+def _as_integer(x: Tracer) -> Any:
     """Return one of Python's truth values as the integer that it is in arithmetic."""
     return Tracer(x.astype(np.int64).node, x.owner, weak=int) if x.weak is bool else x
 
@@ -140,7 +142,7 @@ def _binary(ufunc: np.ufunc, *, swapped: bool = False) -> Callable[[Tracer, Any]
         if is_power and type(other) is int and other == 2 and self.dtype.kind == "b" and not self.is_number:
             return call_ufunc(self.owner, np.square, (self,))  # int8, as of arrays in NumPy; np.power gives int64
         both = self.weak is not None and (type(other) in _PYTHONS or getattr(other, "weak", None) is not None)
-        one: Any = _counted(self) if both and ufunc not in _BITS else self  # True + True is 2
+        one: Any = _as_integer(self) if both and ufunc not in _BITS else self  # True + True is 2
         result = call_ufunc(self.owner, ufunc, (other, one) if swapped else (one, other))
         if both:
             result.weak = {"b": bool, "f": float, "i": int}.get(result.dtype.kind)  # Python's numbers stay so
@@ -151,7 +153,7 @@ def _binary(ufunc: np.ufunc, *, swapped: bool = False) -> Callable[[Tracer, Any]
 
 def _unary(ufunc: np.ufunc) -> Callable[[Tracer], Any]:
     def operator(self: Tracer) -> Any:
-        one = _counted(self)
+        one = _as_integer(self)
         result = call_ufunc(self.owner, ufunc, (one,))
         result.weak = one.weak
         return result
@@ -159,7 +161,7 @@ def _unary(ufunc: np.ufunc) -> Callable[[Tracer], Any]:
     return operator
 
 
-def _in_place(ufunc: np.ufunc) -> Callable[[Tracer, Any], Any]:
+def _operator_in_place(ufunc: np.ufunc) -> Callable[[Tracer, Any], Any]:
     plain = _binary(ufunc)
 
     def operator(self: Tracer, other: Any) -> Any:
@@ -265,7 +267,7 @@ def install() -> None:
         setattr(Tracer, f"__{name}__", _binary(ufunc))
     for name, ufunc in OPERATORS.items():
         setattr(Tracer, f"__r{name}__", _binary(ufunc, swapped=True))
-        setattr(Tracer, f"__i{name}__", _in_place(ufunc))
+        setattr(Tracer, f"__i{name}__", _operator_in_place(ufunc))
         setattr(LocalArray, f"__i{name}__", _local_in_place(name, ufunc))
         setattr(Outside, f"__i{name}__", _outside_in_place(name))
     for name, ufunc in UNARY.items():

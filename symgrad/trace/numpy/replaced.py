@@ -173,7 +173,7 @@ class OfScipy(Replaced):
             with np.errstate(all="ignore") if traced else nullcontext():  # of numbers that are dropped
                 return self.original(*args, **kwargs)
         except _ERRORS as error:
-            raise _named(error, self.said(args), self.original, traced=traced) from None
+            raise _named_error(error, self.said(args), self.original, traced=traced) from None
         finally:
             active.scipy = 0
 
@@ -280,7 +280,7 @@ _LRU = type(functools.lru_cache(len))
 _ERRORS: tuple[type[Exception], ...] = (SymgradError, *REFUSED)
 
 
-def _named(error: Exception, name: str, function: Any, *, traced: bool) -> Exception:
+def _named_error(error: Exception, name: str, function: Any, *, traced: bool) -> Exception:
     """Return the error of a call of SciPy's, with its name; the user's own errors in a callback as they are."""
     cause = error if isinstance(error, SymgradError) else error.__cause__ or error.__context__
     line = user_line()
@@ -316,7 +316,7 @@ def held_for(value: Any) -> Any:
         instead = held_for(value.__func__)
         return value if instead is value.__func__ else type(value)(instead)
     if not _Installed.stand_ins:
-        [*_libraries()]  # none was needed before
+        [*_library_rows()]  # none was needed before
     found = standing_for(value)
     return Held(value, found.name, found.when_traced) if type(found) is Replaced and found is not value else found
 
@@ -362,7 +362,9 @@ def _make_stand_in(original: Any, name: str, when_traced: Callable[..., Any] | N
     return made
 
 
-def _row(module: Any, answers: Mapping[str, Callable[..., Any] | None], kind: Any = Replaced, prefix: str = "") -> Row:
+def _row_of(
+    module: Any, answers: Mapping[str, Callable[..., Any] | None], kind: Any = Replaced, prefix: str = "",
+) -> Row:
     originals = {name: vars(module)[name] for name in answers}
     originals = {name: value for name, value in originals.items() if not isinstance(value, Replaced)}
     made = {name: _make_stand_in(value, prefix + name, answers[name], kind) for name, value in originals.items()}
@@ -380,12 +382,12 @@ def _functions(module: Any) -> dict[str, Callable[..., Any]]:
 
 def _numpy_rows() -> list[Row]:
     drawn = ((np.random, "np.random"), (random, "random"))
-    names, *of_numpy = _row(np, {**MAKERS, **_functions(np)})
-    _, *joining = _row(np, dict.fromkeys(("r_", "c_")), Indexed)
+    names, *of_numpy = _row_of(np, {**MAKERS, **_functions(np)})
+    _, *joining = _row_of(np, dict.fromkeys(("r_", "c_")), Indexed)
     return [
-        (names, *[a | b for a, b in zip(of_numpy, joining, strict=True)]), _row(np.linalg, _functions(np.linalg)),
-        _row(np.vectorize, {"__call__": None}, Vectorized),
-        *[_row(module, dict.fromkeys(sorted(DRAWS & set(vars(module))), frozen(shown))) for module, shown in drawn],
+        (names, *[a | b for a, b in zip(of_numpy, joining, strict=True)]), _row_of(np.linalg, _functions(np.linalg)),
+        _row_of(np.vectorize, {"__call__": None}, Vectorized),
+        *[_row_of(module, dict.fromkeys(sorted(DRAWS & set(vars(module))), frozen(shown))) for module, shown in drawn],
     ]
 
 
@@ -397,14 +399,14 @@ def _scipy_rows(name: str) -> list[Row]:
             key for key, value in list(vars(module).items())
             if key[0] != "_" and (type(value) in _FUNCTIONS or type(value).__name__ == "cython_function_or_method")
         ]
-        return [_row(module, dict.fromkeys(written), OfScipy, f"{name}.")]
+        return [_row_of(module, dict.fromkeys(written), OfScipy, f"{name}.")]
     defined = [value for value in vars(module).values() if isinstance(value, type) and value.__module__ == name]
     public = name not in _ANSWERED
     keys = {kind: [
         key for key, value in vars(kind).items() if type(value) is FunctionType and (
             (public and (key[0] != "_" or key in {"__call__", "__init__"})) or value in SCIPYS)
     ] for kind in defined if kind not in SCIPYS}
-    return [_row(kind, dict.fromkeys(own), Method) for kind, own in keys.items() if own]
+    return [_row_of(kind, dict.fromkeys(own), Method) for kind, own in keys.items() if own]
 
 
 def _met_rows(name: str) -> list[Row]:
@@ -412,7 +414,7 @@ def _met_rows(name: str) -> list[Row]:
     names, answer = _met[name]
     found = vars(sys.modules[name]).values()
     kinds = [value for value in found if isinstance(value, type) and value.__module__ == name]
-    return [_row(kind, {key: answer for key in names if key in vars(kind)}, Met) for kind in kinds]
+    return [_row_of(kind, {key: answer for key in names if key in vars(kind)}, Met) for kind in kinds]
 
 
 _FUNCTIONS = frozenset({FunctionType, BuiltinFunctionType})
@@ -420,7 +422,7 @@ _MADE_FOR = frozenset({_LRU, MethodType})
 """Types of which `standing_for` makes a stand-in when it is asked."""
 
 
-def _bound(names: dict[str, Any]) -> Row | None:
+def _bound_names(names: dict[str, Any]) -> Row | None:
     """Find the names of a module that are bound to what has a stand-in."""
     values = list(names.values())
     if _Installed.stand_ins.keys().isdisjoint(map(id, values)) and _MADE_FOR.isdisjoint(map(type, values)):
@@ -456,7 +458,7 @@ def _closures(fun: Any) -> Iterator[Row]:
         stack.append(getattr(function, "__wrapped__", None))
         if not may_trace(function.__code__.co_filename):
             continue
-        if (row := _bound(function.__globals__)) is not None:
+        if (row := _bound_names(function.__globals__)) is not None:
             yield row
         for cell in function.__closure__ or ():
             try:
@@ -468,7 +470,7 @@ def _closures(fun: Any) -> Iterator[Row]:
             stack.append(value if isinstance(value, FunctionType) else None)
 
 
-def _users() -> Iterator[Row]:
+def _user_bindings() -> Iterator[Row]:
     """Find what the user's modules bound to such; a module is looked through again when it has other names."""
     here = _Installed
     for name, loaded in list(sys.modules.items()) if len(sys.modules) != here.modules else ():
@@ -485,7 +487,7 @@ def _users() -> Iterator[Row]:
             continue
         same = module is known and len(vars(module)) == length and name != "__main__"
         names = vars(module)
-        rows = before if same else (*filter(None, [_bound(names)]), *_methods_with_caches(names))
+        rows = before if same else (*filter(None, [_bound_names(names)]), *_methods_with_caches(names))
         here.users[name] = (module, len(names), rows)
         yield from rows
 
@@ -507,7 +509,7 @@ def _swap(row: Row, *, back: bool = False) -> None:
         names.update({name: instead[name] for name, held in there.items() if names.get(name) is held})
 
 
-def _place(rows: Iterable[Row]) -> None:
+def _put_rows(rows: Iterable[Row]) -> None:
     """Put rows in place that are not yet there."""
     for row in rows:
         if id(row[0]) not in _Installed.in_place:
@@ -515,7 +517,7 @@ def _place(rows: Iterable[Row]) -> None:
             _swap(row)
 
 
-def _libraries() -> Iterator[Row]:
+def _library_rows() -> Iterator[Row]:
     """Yield the rows of NumPy and of SciPy's public modules, of those that are imported."""
     found = _Installed.libraries
     answer_scipy()
@@ -534,14 +536,14 @@ def _put_inside() -> None:
                 _make_stand_in(function, function.__name__, None, OfScipy)
         for name, module in list(sys.modules.items()):
             if name.startswith("scipy.") and name not in here.inside and isinstance(module, ModuleType):
-                row = _bound(vars(module))
+                row = _bound_names(vars(module))
                 names, originals, stand_ins = row or (vars(module), {}, {})
                 for key, made in INSIDE.get(name, {}).items():
                     if key in names:
                         originals[key] = names[key]
                         stand_ins[key] = made(names[key])
                 here.inside[name] = names, originals, stand_ins
-        _place([row for row in here.inside.values() if row[1]])
+        _put_rows([row for row in here.inside.values() if row[1]])
 
 
 @contextmanager
@@ -550,11 +552,11 @@ def installed(fun: Any = None) -> Iterator[None]:
     here = _Installed
     with here.lock:
         here.count += 1
-        _place(_libraries())
+        _put_rows(_library_rows())
         if here.count == 1:
-            _place([_CACHED_PROPERTY, *_users()])
+            _put_rows([_CACHED_PROPERTY, *_user_bindings()])
         if fun is not None:
-            _place(_closures(fun))
+            _put_rows(_closures(fun))
     try:
         yield
     finally:

@@ -139,7 +139,7 @@ def _inputs(graph: Graph, like: Sequence[Node]) -> list[Node]:
     return [input_like(graph, f"x{k}", x) for k, x in enumerate(like)]
 
 
-def _wrapped(body: Program) -> Program:
+def _run_again(body: Program) -> Program:
     """Make a program that runs another one and keeps nothing of it."""
     graph = Graph()
     inputs = _inputs(graph, body.inputs)
@@ -166,7 +166,7 @@ def scanned(
     rest = [rows_from(graph, x, count * run, steps - count * run) for x in rows]
     rows_of_runs = [make(graph, reshape, x, shape=(count, run, *x.shape[1:])) for x in whole]
     inner = Graph()
-    inputs = _inputs(inner, [*given[:last], *[_row(x) for x in rows_of_runs]])
+    inputs = _inputs(inner, [*given[:last], *[_like_row(x) for x in rows_of_runs]])
     segment = Program(
         tuple(inputs), tuple(scanned(inner, body, inputs, run, fixed, carried, reverse, runs[1:])), f"{body.name}_run",
     )
@@ -174,7 +174,7 @@ def scanned(
     for first in (False, True) if not reverse else (True, False):
         if not first:
             made = make(
-                graph, scan, *given[:fixed], *state, *rows_of_runs, body=_wrapped(segment), length=count, fixed=fixed,
+                graph, scan, *given[:fixed], *state, *rows_of_runs, body=_run_again(segment), length=count, fixed=fixed,
                 carried=carried, reverse=reverse,
             )
             found = _results_of(graph, made, len(body.outputs))
@@ -194,7 +194,7 @@ def scanned(
     ]
 
 
-def _row(x: Node) -> Any:
+def _like_row(x: Node) -> Any:
     """Return something of the shape and dtype of a row."""
     graph = Graph()
     return leaves.make_input(graph, "x", x.shape[1:], x.dtype, x.line)

@@ -53,11 +53,11 @@ KINDS = 4
 
 def forks(program: Program, change: Callable[[Program], Program] = lambda body: body) -> Program:
     """Make loops of those whose rounds were traced for each way; change the programs of them."""
-    loops: list[_Loop] = []
+    loops: list[_ForkedRounds] = []
     end, bodies = 0, Bodies()
     for each in program.forks:  # what is around a loop comes before it
         fork = _with_loops_in_rounds(each, bodies) if each.key and each.heads[0].guards >= end else each
-        if fork is not None and fork.heads[0].guards >= end and (loop := _Loop(program, fork)).is_one():
+        if fork is not None and fork.heads[0].guards >= end and (loop := _ForkedRounds(program, fork)).is_one():
             loops.append(loop)
             end = fork.heads[loop.steps].guards
     made = replace(program, forks=())
@@ -126,7 +126,7 @@ def _with_loops_in(one: Round, bodies: Bodies) -> Round | None:
     )
 
 
-class _Loop:
+class _ForkedRounds:
     """Rounds that are traced for each way, on the way to one.
 
     Attributes:
@@ -316,8 +316,9 @@ class _Loop:
             if len(every) == len(rounds) and len({one.leaves for one in every}) == 1:
                 made = self.round_like(every)
             if made is not None:
-                self.made[(*way_there, *way)] = [*asked, *made]
-                self.leaves |= {(*way_there, *way)} if every[0].leaves else set()
+                all_ways = (*way_there, *way)
+                self.made[all_ways] = [*asked, *made]
+                self.leaves |= {all_ways} if every[0].leaves else set()
             elif way in own:
                 return False
         return all((*way_there, *way) in self.made for way in own)
@@ -392,7 +393,7 @@ class _Loop:
                 continue
             numbers = tuple([literal(self.numbers, np.int64(n.param("index")[place][0])) for n in column])
             known[key] = written(
-                self.body, _at, *operands, self.stand(self.rows, self.spread(numbers, rounds), numbers[0], "r"),
+                self.body, _slice_at, *operands, self.stand(self.rows, self.spread(numbers, rounds), numbers[0], "r"),
                 index=first.param("index"), axis=place,
             )
         return known[tuple(map(id, roots))]
@@ -402,7 +403,7 @@ class _Loop:
         if one.since.get(node, one.number) < one.number:
             return True
         if node.is_constant and not node.shape:
-            return any(_same(one.before[name], node) for name in self.read)
+            return any(_same_value(one.before[name], node) for name in self.read)
         return any(one.before[name] is node for name in self.read)
 
     def leaf(self, rounds: Sequence[Round], column: list[Node], moving: dict[Node, bool]) -> Node | None:
@@ -410,7 +411,7 @@ class _Loop:
         for name, own in zip(self.names, self.inputs, strict=True):
             if name not in self.read:
                 continue
-            if all(_same(one.before[name], value) for one, value in zip(rounds, column, strict=True)):
+            if all(_same_value(one.before[name], value) for one, value in zip(rounds, column, strict=True)):
                 return own
         first = column[0]
         if all(node is first for node in column) and not self.moves(first, moving):
@@ -442,7 +443,7 @@ class _Loop:
 
     # -- the loop
 
-    def put(self, program: Program, before: Sequence[_Loop]) -> Program:
+    def put(self, program: Program, before: Sequence[_ForkedRounds]) -> Program:
         """Put a scan in the place of the rounds; the loops before it follow what becomes of their nodes."""
         there = [*self.inputs, *self.fixed.values(), *self.rows.values()]
         idle = [*self.inputs, *[literal(self.body, np.zeros(node.shape, node.dtype)) for node in self.stacked]]
@@ -520,7 +521,7 @@ def _moving(indices: Sequence[Any]) -> int | None:
     return moving[0] if single and forward else None
 
 
-def _at(x: Any, *rest: Any, index: Any, axis: int) -> Any:
+def _slice_at(x: Any, *rest: Any, index: Any, axis: int) -> Any:
     """Take a slice, or an array with a slice of it replaced, at a place along an axis that is given last."""
     entries: list[Any] = [e[0] if len(e) == 1 else slice(e[0], e[0] + e[1] * e[2], e[2]) for e in index]
     *value, entries[axis] = rest
@@ -531,7 +532,7 @@ def _at(x: Any, *rest: Any, index: Any, axis: int) -> Any:
     return made
 
 
-def _same(variable: Any, value: Node) -> bool:
+def _same_value(variable: Any, value: Node) -> bool:
     """Whether a value is a variable: the same node, or a plain number's."""
     if isinstance(variable, Node):
         return variable is value

@@ -49,7 +49,7 @@ def roll(program: Program, least: int = REPEATED, memory: str | int | None = Non
     while True:
         found = None
         if _may_repeat(program.nodes(), least):
-            nodes = [node for node in _ordered(program) if not isinstance(node.op, Leaf) and not node.op.decides]
+            nodes = [node for node in _once_first(program) if not isinstance(node.op, Leaf) and not node.op.decides]
             found = _loop(program, nodes, least)
         if found is None:
             return within(program, partial(roll, least=least, memory=memory))
@@ -68,7 +68,7 @@ def _may_repeat(nodes: Sequence[Node], least: int) -> bool:
     return all(max(Counter(map(each, nodes)).values(), default=0) >= least for each in alike)
 
 
-def _ordered(program: Program) -> list[Node]:
+def _once_first(program: Program) -> list[Node]:
     """List a program's nodes, first what is made only once, of inputs: the first copy makes it for all."""
     nodes = program.nodes()
     kinds = [(node.op, node.line, node.shape, node.dtype) for node in nodes]
@@ -80,7 +80,7 @@ def _ordered(program: Program) -> list[Node]:
     return sorted(nodes, key=lambda node: node not in early)
 
 
-def _word(node: Node) -> Any:
+def _copy_word(node: Node) -> Any:
     """Return what a node has in common with its copies: all but what it is made of, and where a slice begins."""
     params: Any = node.params
     if node.op is slice_:
@@ -90,16 +90,16 @@ def _word(node: Node) -> Any:
     return node.op, params, node.shape, node.dtype, node.line
 
 
-def _words(nodes: Sequence[Node]) -> Any:
+def _copy_words(nodes: Sequence[Node]) -> Any:
     known: dict[Any, int] = {}
-    return np.array([known.setdefault(_word(node), len(known)) for node in nodes])
+    return np.array([known.setdefault(_copy_word(node), len(known)) for node in nodes])
 
 
 def _repeats(nodes: Sequence[Node], least: int) -> list[tuple[int, int, int]]:
     """List runs that equal themselves one period later, as ``(start, period, copies)``, the longest first."""
     if not _may_repeat(nodes, least):
         return []
-    words = _words(nodes)
+    words = _copy_words(nodes)
     places: dict[int, list[int]] = defaultdict(list)
     for k, word in enumerate(words.tolist()):
         places[word].append(k)
@@ -121,7 +121,7 @@ def _repeats(nodes: Sequence[Node], least: int) -> list[tuple[int, int, int]]:
 
 
 @dataclass
-class _Loop:
+class _RepeatLoop:
     """A repeat that is a loop.
 
     Attributes:
@@ -168,7 +168,7 @@ class _Loop:
             and read.isdisjoint(column)
         ])
         apart = [row for row in self.rows if not all(node.is_constant for node in row)]
-        rows = sum([1 + sum(1 for _ in _runs([_row_of(node) for node in row])) for row in apart])
+        rows = sum([1 + sum(1 for _ in _row_runs([_row_of(node) for node in row])) for row in apart])
         if len(own) <= STRAIGHT_NODES and all(isinstance(node.op, Elementwise) for node in self.copies[-1]) and any(
             not is_static(node.shape) or size(node.shape) >= STRAIGHT_ELEMENTS for node in self.copies[-1]
         ):
@@ -183,13 +183,13 @@ def _may_fail(node: Node) -> bool:
     )
 
 
-def _loop(program: Program, nodes: Sequence[Node], least: int) -> _Loop | None:
+def _loop(program: Program, nodes: Sequence[Node], least: int) -> _RepeatLoop | None:
     """Find the longest repeat that is a loop, and pays."""
     place = {node: k for k, node in enumerate(nodes)}
 
-    def classified(first: int, period: int, copies: int) -> _Loop | None:
+    def classified(first: int, period: int, copies: int) -> _RepeatLoop | None:
         runs = [nodes[first + k * period : first + (k + 1) * period] for k in range(copies)]
-        return _classified(_Loop(runs), place, first, period)
+        return _classified(_RepeatLoop(runs), place, first, period)
 
     for begin, period, found_copies in _repeats(nodes, least):
         # A copy begins with no part of what the one before made.
@@ -208,9 +208,9 @@ def _loop(program: Program, nodes: Sequence[Node], least: int) -> _Loop | None:
     return None
 
 
-def _classified(loop: _Loop, place: dict[Node, int], first: int, period: int) -> _Loop | None:
+def _classified(loop: _RepeatLoop, place: dict[Node, int], first: int, period: int) -> _RepeatLoop | None:
     """Say what each operand of a copy is; None where one is nothing a loop could have."""
-    def no(node: Node, why: str) -> _Loop | None:
+    def no(node: Node, why: str) -> _RepeatLoop | None:
         loop.why = node, why
         return None
 
@@ -220,7 +220,7 @@ def _classified(loop: _Loop, place: dict[Node, int], first: int, period: int) ->
         column = [copy[j] for copy in copies]
         if any(node.params != column[0].params for node in column) and not isinstance(column[0].op, Control):
             operand = {node.inputs[0] for node in column}
-            if len(operand) != 1 or first <= place.get(column[0].inputs[0], -1) < end or _along(column) is None:
+            if len(operand) != 1 or first <= place.get(column[0].inputs[0], -1) < end or _slid_axis(column) is None:
                 return no(column[-1], "differs from step to step by more than one place along an axis of one array")
             loop.moving.add(j)
             continue
@@ -254,7 +254,7 @@ def _classified(loop: _Loop, place: dict[Node, int], first: int, period: int) ->
     return loop
 
 
-def _along(column: Sequence[Node]) -> int | None:
+def _slid_axis(column: Sequence[Node]) -> int | None:
     """Return the one axis along which slices begin elsewhere; None where that is no one axis."""
     entries = zip(*[node.params[0] for node in column], strict=True)
     moving = [axis for axis, own in enumerate(entries) if len({*own}) > 1]
@@ -265,7 +265,7 @@ def unrolled(program: Program, least: int = REPEATED) -> list[str]:
     """Say of repeats that stay side by side, or are cut in two, which line is why."""
     nodes = [node for node in program.nodes() if not isinstance(node.op, Leaf) and not node.op.decides]
     found = _repeats(nodes, least)
-    place, words = {node: k for k, node in enumerate(nodes)}, _words(nodes)
+    place, words = {node: k for k, node in enumerate(nodes)}, _copy_words(nodes)
     patterns = [(start, Counter(words[start : start + period].tolist())) for start, period, _ in found]
     taken = np.zeros(len(nodes), bool)
     said: dict[str, None] = {}
@@ -277,7 +277,7 @@ def unrolled(program: Program, least: int = REPEATED) -> list[str]:
         loops = []
         for first, count in ((start + copies // 2 * period, min(COPIES_TRIED, copies - copies // 2)),
                              (start + PEELED * period, copies - 2 * PEELED)):
-            loops.append(_Loop([nodes[first + k * period : first + (k + 1) * period] for k in range(count)]))
+            loops.append(_RepeatLoop([nodes[first + k * period : first + (k + 1) * period] for k in range(count)]))
             if _classified(loops[-1], place, first, period) is None:
                 break
         what = f"{copies} steps like {_at(nodes[start])}"
@@ -303,7 +303,7 @@ def _at(node: Node) -> str:
 # -- the loop
 
 
-def _rolled(program: Program, loop: _Loop, memory: str | int | None) -> Program:
+def _rolled(program: Program, loop: _RepeatLoop, memory: str | int | None) -> Program:
     """Put a scan in the place of the copies."""
     graph = afresh(program)
     start = len(graph) + 1
@@ -319,10 +319,10 @@ def _rolled(program: Program, loop: _Loop, memory: str | int | None) -> Program:
     stacked: dict[int, Node] = {}
     final: dict[int, Node] = {}
     before = graph.line
-    for node in _ordered(program):
+    for node in _once_first(program):
         graph.line = node.line
         if node is first:
-            stacked, final = _scan(
+            stacked, final = _scan_made(
                 graph, loop, new, program.start, sorted({number[node][1] for node in wanted - carried}), memory,
             )
         if node in number:
@@ -361,8 +361,8 @@ def _guarded_as_one(graph: Graph, program: Program) -> Program:
     return replace(program, outputs=tuple([node for _, node in kept]), labels=labels)
 
 
-def _scan(
-    graph: Graph, loop: _Loop, new: dict[Node, Node], outer: int, wanted: Sequence[int], memory: str | int | None,
+def _scan_made(
+    graph: Graph, loop: _RepeatLoop, new: dict[Node, Node], outer: int, wanted: Sequence[int], memory: str | int | None,
 ) -> tuple[dict[int, Node], dict[int, Node]]:
     """Make the scan; return what its steps gave at the places that are wanted, stacked, and what the last carries.
 
@@ -408,8 +408,10 @@ def _scan(
     body.line = None
     next_ = [made[place] if back == 1 else by["state", place, back - 1] for place, back in state]
     stepped = Program(tuple(inputs), (*next_, *[made[j] for j in wanted]), "step")
-    rows = [_stacked(graph, [get(node) for node in row]) for row in loop.rows]
-    rows += [_slid(graph, get(template[j].inputs[0]), [copy[j] for copy in loop.copies]) for j in sorted(loop.moving)]
+    rows = [_stacked_steps(graph, [get(node) for node in row]) for row in loop.rows]
+    rows += [
+        _slid_in(graph, get(template[j].inputs[0]), [copy[j] for copy in loop.copies]) for j in sorted(loop.moving)
+    ]
     given = [*[get(node) for node in fixed], *[get(loop.state[key]) for key in state], *rows]
     own = closed(stepped.inputs, stepped.outputs, "step")
     runs = [] if memory is None else fitting(own, len(fixed), len(state), copies, memory)
@@ -420,26 +422,26 @@ def _scan(
 
 def slides(row: Sequence[Node]) -> bool:
     """Whether things, one for each step, are slices of one array that begin elsewhere along one axis."""
-    return all(node.op is slice_ and node.inputs == row[0].inputs for node in row) and _along(row) is not None
+    return all(node.op is slice_ and node.inputs == row[0].inputs for node in row) and _slid_axis(row) is not None
 
 
 def rows_of(graph: Graph, row: Sequence[Node], get: Callable[[Node], Node]) -> Node:
     """Put things, one for each step, into an array; `get` says what stands for nodes."""
     if slides(row):
-        return _slid(graph, get(row[0].inputs[0]), row)
-    return _stacked(graph, [copied(graph, n, ()) if n.is_constant else get(n) for n in row])
+        return _slid_in(graph, get(row[0].inputs[0]), row)
+    return _stacked_steps(graph, [copied(graph, n, ()) if n.is_constant else get(n) for n in row])
 
 
-def _stacked(graph: Graph, row: list[Node]) -> Node:
+def _stacked_steps(graph: Graph, row: list[Node]) -> Node:
     """Put one thing for each step into an array."""
     if all(node.is_constant for node in row):
         return literal(graph, np.stack([node.params[0].array for node in row]))
     return _concatenated(graph, [make(graph, expand_dims, node, axes=(0,)) for node in row], 0)
 
 
-def _slid(graph: Graph, x: Node, column: Sequence[Node]) -> Node:
+def _slid_in(graph: Graph, x: Node, column: Sequence[Node]) -> Node:
     """Put slices of an array that begin at other places of one axis into rows."""
-    axis: int = _along(column)  # type: ignore[assignment]  # there is one
+    axis: int = _slid_axis(column)  # type: ignore[assignment]  # there is one
     index = list(column[0].params[0])
     starts = [node.params[0][axis][0] for node in column]
     step = starts[1] - starts[0]
@@ -472,7 +474,7 @@ def joined(graph: Graph, node: Node, inputs: tuple[Node, ...]) -> Node:
     return copied(graph, node, inputs)
 
 
-def _runs(rows: Sequence[Any]) -> Iterator[tuple[int, int]]:
+def _row_runs(rows: Sequence[Any]) -> Iterator[tuple[int, int]]:
     """Yield runs, as first and end, of rows ``(array, number)`` of one array that follow each other; others alone."""
     k = 0
     while k < len(rows):
@@ -502,7 +504,7 @@ def _concatenated(graph: Graph, parts: list[Node], axis: int) -> Node:
     rows = [_row_of(p.inputs[0]) if p.op is expand_dims and p.param("axes") == (axis,) else None for p in parts]
     made = [
         parts[k] if end == k + 1 else _to(graph, rows_from(graph, rows[k][0], rows[k][1], end - k), axis)  # type: ignore[index]
-        for k, end in _runs(rows)
+        for k, end in _row_runs(rows)
     ]
     return made[0] if len(made) == 1 else make(graph, concatenate, *made, axis=axis)
 
@@ -512,7 +514,7 @@ def _assembled(graph: Graph, node: Node, inputs: tuple[Node, ...]) -> Node:
     indices = node.params[0]
     rows = [_row_of(value) for value in values]
     made, where = [], []
-    for k, end in _runs(rows):
+    for k, end in _row_runs(rows):
         first, last = indices[k], indices[end - 1]
         axes = [d for d, (a, b) in enumerate(zip(first, last, strict=True)) if a != b]
         step = indices[k + 1][axes[0]][0] - first[axes[0]][0] if len(axes) == 1 and len(first[axes[0]]) == 1 else 0

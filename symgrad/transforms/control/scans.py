@@ -128,7 +128,7 @@ def applied(program: Program, changes: dict[Node, Change]) -> Program:
     return rebuild(program, rewrite)
 
 
-def _row(index: int) -> Callable[[Graph, Any, dict[Node, Node]], Node]:
+def _result_row(index: int) -> Callable[[Graph, Any, dict[Node, Node]], Node]:
     return lambda graph, new, _: make(graph, result, new, number=index)
 
 
@@ -154,7 +154,7 @@ def join_scans(program: Program) -> Program:
             inner = nested(Graph(), whole.body)
             joined = {
                 node: found for node in left if node.number > whole.node.number
-                and (found := _same(whole, inner, Parts(node))) is not None
+                and (found := _shared_states(whole, inner, Parts(node))) is not None
             }
             if not joined:
                 continue
@@ -169,7 +169,7 @@ def join_scans(program: Program) -> Program:
                 places = [0, *[1 + place for place in places]] if whole.first else places  # how many steps comes first
                 changes[node] = Change(
                     None if node is not whole.node else (body, len(whole.fixed), carried),
-                    lambda _, given: [*given.values()], {k: _row(p) for k, p in enumerate(places)}, whole.node,
+                    lambda _, given: [*given.values()], {k: _result_row(p) for k, p in enumerate(places)}, whole.node,
                 )
     return applied(program, changes)
 
@@ -185,12 +185,12 @@ def _alike(program: Program) -> list[list[Node]]:
 
 def _with_equal_bodies(program: Program) -> Program:
     """Let what holds equal programs hold the same one, at any depth: passes before made each anew for each holder."""
-    return within(program, partial(_equal, {})) if len(loops_of(program, scan, while_)) > 1 else program
+    return within(program, partial(_first_equal, {})) if len(loops_of(program, scan, while_)) > 1 else program
 
 
-def _equal(known: dict[Any, Program], body: Program) -> Program:
+def _first_equal(known: dict[Any, Program], body: Program) -> Program:
     """Return the first of the programs that are equal to one."""
-    body = within(body, partial(_equal, known))
+    body = within(body, partial(_first_equal, known))
     nodes = body.nodes()
     place = {node: k for k, node in enumerate(nodes)}
     ends = [tuple([place[node] for node in own]) for own in (body.inputs, body.outputs)]
@@ -233,7 +233,7 @@ def _wider_first(program: Program) -> Program:
     return rebuild(ordered, copied)
 
 
-def _same(whole: Parts, inner: Program, other: Parts) -> tuple[list[int], list[Node]] | None:
+def _shared_states(whole: Parts, inner: Program, other: Parts) -> tuple[list[int], list[Node]] | None:
     """Say which of a scan's states are another one's, and what that one's body gives in its place; None if not."""
     fixed, carried = len(whole.fixed), len(whole.state)
     outer = whole.node.inputs
@@ -377,11 +377,11 @@ def _trimmed(parts: Parts, used: set[int]) -> Change | None:
             results[k] = lambda _graph, _new, given, x=y: given[x]
         elif k >= carried:
             stacked.setdefault(y)
-            results[k] = _row(len(state) + [*stacked].index(y))
+            results[k] = _result_row(len(state) + [*stacked].index(y))
         elif k in state:
-            results[k] = _row(state.index(k))
+            results[k] = _result_row(state.index(k))
     if not state:
-        return _mapped(parts, [*stacked], fixed, results)
+        return _all_at_once(parts, [*stacked], fixed, results)
     before = (len(parts.fixed), carried, len(parts.rows), len(outputs))
     if before == (len(fixed), len(state), len(rows), len(state) + len(stacked)):
         return None
@@ -406,7 +406,7 @@ def _trimmed_while(parts: Parts, used: set[int]) -> Change | None:
     return Change(
         parts.remade(own[: len(own) - len(state)], own[len(own) - len(state) :], (), [body.outputs[k] for k in kept]),
         lambda _, given: [given[x] for x in own],
-        {0: _row(0), **{1 + k: _row(1 + n) for n, k in enumerate(kept)}},
+        {0: _result_row(0), **{1 + k: _result_row(1 + n) for n, k in enumerate(kept)}},
         test=closed([test.inputs[k] for k in places], test.outputs, test.name),
     )
 
@@ -417,18 +417,18 @@ def _read(program: Program, outputs: Iterable[Node]) -> set[Node]:
     return {i for node in found.nodes() if node not in program.inputs for i in node.inputs} | {*found.outputs}
 
 
-def _inside(program: Program) -> set[Node]:
+def _read_inside(program: Program) -> set[Node]:
     """Return what is read inside of a program."""
     return {i for node in program.nodes() for i in node.inputs}
 
 
-def _mapped(parts: Parts, stacked: list[Node], fixed: list[Node], results: dict[int, Any]) -> Change:
+def _all_at_once(parts: Parts, stacked: list[Node], fixed: list[Node], results: dict[int, Any]) -> Change:
     """Compute what each step gives for all of them at once: they carry nothing."""
     own = Program((*fixed, *parts.rows), tuple(stacked), parts.body.name)
 
     def row(y: Node) -> Callable[[Graph, Any, dict[Node, Node]], Node]:
         def made(graph: Graph, _: Any, given: dict[Node, Node]) -> Node:
-            return _for_all(graph, parts, own, [y], given)[0]
+            return _all_rows(graph, parts, own, [y], given)[0]
 
         return made
 
@@ -438,7 +438,7 @@ def _mapped(parts: Parts, stacked: list[Node], fixed: list[Node], results: dict[
     return Change(None, lambda *_: [], results)
 
 
-def _for_all(graph: Graph, parts: Parts, own: Program, outputs: Sequence[Node], given: dict[Node, Node]) -> list[Node]:
+def _all_rows(graph: Graph, parts: Parts, own: Program, outputs: Sequence[Node], given: dict[Node, Node]) -> list[Node]:
     """Compute nodes of a body, which depend on nothing that is carried, for all rows."""
     one = closed(own.inputs, outputs, own.name)
     many, has = batch(one, [x in parts.rows for x in own.inputs], parts.length)
@@ -488,7 +488,7 @@ def _hoisted(parts: Parts, *, products: bool = True) -> Change | None:
     read |= {*parts.body.outputs}
     early = [node for node in invariant if node in read]
     wide = {i for node in parts.body.nodes() if node in moving for i in node.inputs} | {*parts.body.outputs}
-    outer = [node for node in able if node in wide or any(u not in able for u in _users(parts, node))]
+    outer = [node for node in able if node in wide or any(u not in able for u in _users_within(parts, node))]
     if not early and not outer:
         return None
     fixed = [*parts.fixed, *early]
@@ -498,13 +498,13 @@ def _hoisted(parts: Parts, *, products: bool = True) -> Change | None:
 
     def inputs(graph: Graph, given: dict[Node, Node]) -> list[Node]:
         first = replaced(graph, once, [given[x] for x in parts.fixed])
-        many = _for_all(graph, parts, each, outer, given) if outer else []
+        many = _all_rows(graph, parts, each, outer, given) if outer else []
         return [*[given[x] for x in parts.fixed], *first, *[given[x] for x in (*parts.state, *parts.rows)], *many]
 
-    return Change(body, inputs, {k: _row(k) for k in range(len(parts.body.outputs))})
+    return Change(body, inputs, {k: _result_row(k) for k in range(len(parts.body.outputs))})
 
 
-def _users(parts: Parts, node: Node) -> list[Node]:
+def _users_within(parts: Parts, node: Node) -> list[Node]:
     return [user for user in parts.body.nodes() if node in user.inputs]
 
 
@@ -515,7 +515,7 @@ def late_products(program: Program) -> Program:
 
 
 def _late(parts: Parts) -> Change | None:
-    nodes, inside = parts.body.nodes(), _inside(parts.body)
+    nodes, inside = parts.body.nodes(), _read_inside(parts.body)
     there = {*parts.rows, *parts.fixed, *parts.stacked}
     late: dict[int, Node] = {}
     sums: dict[int, Node] = {}
@@ -561,8 +561,8 @@ def _late(parts: Parts) -> Change | None:
         return made
 
     results: dict[int, Any] = {k: total(k, term) for k, term in late.items()}
-    results |= {k: _row(place) for place, k in enumerate(kept)}
+    results |= {k: _result_row(place) for place, k in enumerate(kept)}
     results |= {
-        k: _row(first + stacked.index(y)) for k, y in enumerate(parts.stacked, len(parts.next))
+        k: _result_row(first + stacked.index(y)) for k, y in enumerate(parts.stacked, len(parts.next))
     }
     return Change(body, lambda _, given: [given[x] for x in (*parts.fixed, *state, *parts.rows)], results)

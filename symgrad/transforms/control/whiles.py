@@ -89,7 +89,7 @@ def loops_in(program: Program, tried: set[int], bodies: Bodies) -> Iterator[Prog
             continue
         tried.add(asked[0].param("number"))
         for since in range(min(ROUNDS_PEELED, len(asked) - 3) + 1):
-            loop = _Loop(program, asked[since:], since, bodies)
+            loop = _AskedLoop(program, asked[since:], since, bodies)
             if loop.is_one():
                 yield loop.put()
                 return
@@ -108,7 +108,7 @@ def _each_time(program: Program, asked: list[Node]) -> list[list[Node]]:
 
 
 @dataclass
-class _Loop:
+class _AskedLoop:
     """A condition that was asked again and again in one call of a code, all but the last time with one outcome.
 
     Attributes:
@@ -372,7 +372,7 @@ def stays_small(
             continue  # made of no variable
         elif isinstance(node.op, Elementwise) and node.dtype.kind == "i" and bounds.keys() >= {*node.inputs}:
             sizes = [bounds[i] for i in node.inputs]
-            bounds[node] = size = _size(growth(node.op, node.params), sizes)
+            bounds[node] = size = _largest_multiple(growth(node.op, node.params), sizes)
             if not size[0] * MOST + size[1] < 2.0**63:
                 return False
     for way, gives in rounds.items():
@@ -390,7 +390,7 @@ def _is_plain(value: Any) -> bool:
     return not any(node.is_input for node in Program(loops, (value,)).nodes()) if made else True
 
 
-def _size(kind: str, sizes: Sequence[tuple[float, float]]) -> tuple[float, float]:
+def _largest_multiple(kind: str, sizes: Sequence[tuple[float, float]]) -> tuple[float, float]:
     """Return how large an integer gets that is made of others, as multiples of the largest variable and a number."""
     times, more = zip(*sizes, strict=True)
     if kind == "last":
