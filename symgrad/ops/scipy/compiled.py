@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,7 @@ from symgrad.ops.elementwise.incomplete import (
     gamma_density,
     student_slopes,
 )
+from symgrad.ops.elementwise.selection import stop
 from symgrad.ops.elementwise.special import no_slope
 
 INTEGERS: dict[str, tuple[int, ...]] = {
@@ -187,10 +189,40 @@ def _characteristic(name: str, parameters: str) -> Callable[..., Any]:
     return _declare(name, parameters, lambda *given: _none(len(given) - 1))
 
 
-mathieu_a, mathieu_b = _characteristic("mathieu_a", "m q"), _characteristic("mathieu_b", "m q")
-pro_cv, obl_cv = _characteristic("pro_cv", "m n c"), _characteristic("obl_cv", "m n c")
+_WAVES: dict[str, Callable[..., Any]] = {}
+_TURNS = np.arange(64) * (360 / 64)
+_PLACES, _WEIGHTS = np.polynomial.legendre.leggauss(96)
+
+
+def _mathieu_slope(name: str) -> Callable[..., Any]:
+    """Make the slope of a characteristic value: the mean of what q multiplies, in a trapezoidal sum over a period."""
+
+    def slope(m: Any, q: Any, _y: Any) -> Any:
+        m, q = np.broadcast_arrays(m, q)
+        wave = _WAVES[name](*np.broadcast_arrays(m[..., None], q[..., None], _TURNS.astype(q.dtype)))[0]
+        return None, 4 * np.mean(np.cos(_TURNS * (PI / 90)) * wave * wave, axis=-1).astype(q.dtype)
+
+    return slope
+
+
+def _spheroidal_slope(name: str, sign: int) -> Callable[..., Any]:
+    """Make the slope of a characteristic value, likewise, by Gauss's formula."""
+
+    def slope(m: Any, n: Any, c: Any, y: Any) -> Any:
+        places = [x[..., None] for x in np.broadcast_arrays(m, n, c, y)]
+        square = np.square(_WAVES[name](*np.broadcast_arrays(*places, _PLACES.astype(c.dtype)))[0]) * _WEIGHTS
+        mean = np.sum(square * _PLACES * _PLACES, axis=-1) / np.sum(square, axis=-1)
+        return None, None, (sign * 2 * c * mean).astype(c.dtype)
+
+    return slope
+
+
+mathieu_a: Any = _declare("mathieu_a", "m q", _mathieu_slope("mathieu_cem"))
+mathieu_b: Any = _declare("mathieu_b", "m q", _mathieu_slope("mathieu_sem"))
+pro_cv: Any = _declare("pro_cv", "m n c", _spheroidal_slope("pro_ang1_cv", 1))
+obl_cv: Any = _declare("obl_cv", "m n c", _spheroidal_slope("obl_ang1_cv", -1))
 for _name, _value in (("cem", mathieu_a), ("sem", mathieu_b)):
-    _pair(f"mathieu_{_name}", "m q x", lambda m, q, x, y, _s, value=_value: -(
+    _WAVES[f"mathieu_{_name}"] = _pair(f"mathieu_{_name}", "m q x", lambda m, q, x, y, _s, value=_value: -(
         value(m, q) - 2 * q * np.cos(x * (PI / 90))) * y, PI / 180)
     for _kind in "12":
         _pair(f"mathieu_mod{_name}{_kind}", "m q x", lambda m, q, x, y, _s, value=_value: (
@@ -212,7 +244,7 @@ for _name, _value, _sign in (("pro", pro_cv, 1), ("obl", obl_cv, -1)):
         _pair(f"{_name}_{_kind}", "m n c x",
               lambda m, n, c, x, y, s, value=_value, sign=_sign, turn=_turn: _spheroidal(
                   m, value(m, n, c), c, x, y, s, sign, turn))
-        _pair(f"{_name}_{_kind}_cv", "m n c cv x",
+        _WAVES[f"{_name}_{_kind}_cv"] = _pair(f"{_name}_{_kind}_cv", "m n c cv x",
               lambda m, n, c, cv, x, y, s, sign=_sign, turn=_turn: _spheroidal(m, cv, c, x, y, s, sign, turn))
 
 # -- hypergeometric functions, DLMF 13.3.15, 13.3.22, 15.5.1; Legendre functions, 14.10.5
@@ -240,15 +272,38 @@ def _ellipkm1_slope(p: Any, y: Any) -> Any:
                     -PI / 8 * _hypergeometric(1.5, 1.5, 2, 1 - np.maximum(p, 0.5)))
 
 
+_STEPS = np.linspace(0, 1, 160)
+
+
+def _symmetric_slopes(places: tuple[Any, ...], powers: tuple[float, ...]) -> tuple[Any, ...]:
+    """Return the slopes of ``3 / 2`` times the integral of ``prod (t + x)^-power``, DLMF 19.16.
+
+    It is a trapezoidal sum over log(t), which converges exponentially: from 36 below the smallest place, or 72 where
+    that is 0, to 18 above the largest.
+    """
+    columns = np.broadcast_arrays(*places)
+    least, most = reduce(np.minimum, columns), reduce(np.maximum, columns)
+    above = reduce(np.minimum, [np.where(x > 0, x, np.inf) for x in columns])
+    first = np.log(above) - np.where(least > 0, 36, 72)
+    span = np.log(most) + 18 - first
+    t = np.exp(stop(first)[..., None] + stop(span)[..., None] * _STEPS)
+    logs = [np.log(t + x[..., None]) for x in columns]
+    whole = np.exp(sum([-power * log for power, log in zip(powers, logs, strict=True)], np.log(t)))
+    scale = -1.5 / (len(_STEPS) - 1) * stop(span)
+    found = [power * np.sum(whole / (t + x[..., None]), axis=-1) for power, x in zip(powers, columns, strict=True)]
+    return tuple([np.where(least >= 0, np.where(x > 0, scale * slope, -np.inf), np.nan).astype(x.dtype)
+                  for x, slope in zip(columns, found, strict=True)])
+
+
 ellipkm1: Any = _declare("ellipkm1", "p", _ellipkm1_slope)
 elliprc: Any = _declare("elliprc", "x y", lambda x, y, _c: (-elliprd(y, y, x) / 6, -elliprd(x, y, y) / 3))
-elliprd: Any = _declare("elliprd", "x y z", lambda x, y, z, _d: _none(3))
+elliprd: Any = _declare("elliprd", "x y z", lambda x, y, z, _d: _symmetric_slopes((x, y, z), (0.5, 0.5, 1.5)))
 elliprf: Any = _declare("elliprf", "x y z", lambda x, y, z, _f: (
     -elliprd(y, z, x) / 6, -elliprd(z, x, y) / 6, -elliprd(x, y, z) / 6))
 elliprg: Any = _declare("elliprg", "x y z", lambda x, y, z, _g: tuple([
     (elliprf(x, y, z) - own * elliprd(*others, own) / 3) / 4
     for own, others in ((x, (y, z)), (y, (z, x)), (z, (x, y)))]))
-elliprj: Any = _declare("elliprj", "x y z p", lambda x, y, z, p, _j: _none(4))
+elliprj: Any = _declare("elliprj", "x y z p", lambda *given: _symmetric_slopes(given[:-1], (0.5, 0.5, 0.5, 1.0)))
 
 
 def _d(phi: Any, m: Any) -> Any:

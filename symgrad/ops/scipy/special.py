@@ -347,6 +347,70 @@ for _letter, _of, _sign in (
     _FORMULAS[f"special._ufuncs._spherical_{_letter}n_d"] = lambda n, x, of=_value, sign=_sign: np.where(
         x == 0, np.where(n == 1, 1 / 3, 0.0), n * of(n, x) / np.where(x == 0, 1, x) + sign * of(n + 1, x))
 
+@answers(Late("spherical_kn"))
+def spherical_kn(n: Any, z: Any, derivative: bool = False) -> Any:
+    """As `scipy.special.spherical_kn`, left of 0 the real part of its continuation, DLMF 10.47.17."""
+    n, z, end = floating(n), floating(z), "_d" * bool(derivative)
+    size = np.where(z == 0, 1, np.abs(z))
+    of, beside = [_FORMULAS[f"special._ufuncs._spherical_{letter}n{end}"](n, size) for letter in "ki"]
+    side = -1 if derivative else 1
+    left = -side * (np.where(n % 2 != 0, -of, of) + math.pi * beside)
+    return np.where(z > 0, of, np.where(z < 0, left, np.where(z == 0, side * np.inf, z)))
+
+
+# -- Legendre functions of a known degree and order on [-1, 1], DLMF 14.10.3
+
+
+def _legendre(n: int, m: int, z: Any, root: Any) -> Any:
+    """Return the functions of the degrees up to n of an order that is not negative, without a norm."""
+    one = (-1) ** m * math.prod(range(1, 2 * m, 2)) * root**m if m else np.ones_like(z)
+    found, before = [0 * z] * min(m, n + 1), 0 * z
+    for degree in range(m, n + 1):
+        found.append(one)
+        one, before = ((2 * degree + 1) * z * one - (degree + m) * before) / (degree - m + 1), one
+    return found
+
+
+def _factor(n: int, m: int, norm: float, *, normed: bool) -> float:
+    """Return what a function of the order |m| is multiplied with for one of the order m, or of norm 1."""
+    if n < abs(m):
+        return 0.0
+    ratio = math.factorial(n - abs(m)) / math.factorial(n + abs(m))
+    sign = (-1) ** m if m < 0 else 1
+    return sign * (math.sqrt(norm * (2 * n + 1) * ratio) if normed else ratio if m < 0 else 1.0)
+
+
+def _legendre_functions(name: str, *, all_: bool) -> Any:
+    """Answer functions of degree, order and place; with a first axis for the value and its derivatives."""
+    sphere, plain = name.startswith("sph"), name.startswith("legendre")
+
+    def functions(n: Any, *given: Any, norm: bool = False, diff_n: int = 0, branch_cut: int = 2) -> Any:
+        *order, z = given
+        degree = _degree(name, n)
+        m = int(order[0]) if order else 0
+        if diff_n or any(is_traced(v) or np.ndim(v) for v in order):
+            raise UnsupportedError(
+                f"scipy.special.{name} of traced arrays takes one known order, and no diff_n=", instead="sg.jacfwd")
+        z = floating(z)
+        place, root = (np.cos(z), np.abs(np.sin(z))) if sphere else (z, np.sqrt(1 - z * z) if m or all_ else z)
+        factors = {"norm": 1 / (4 * math.pi) if sphere else 0.5, "normed": sphere or norm}
+        if not all_:
+            return (_legendre(degree, abs(m), place, root)[degree] * _factor(degree, m, **factors))[None]
+        if plain:
+            return np.stack(_legendre(degree, 0, place, root))[None]
+        columns = [_legendre(degree, abs(k), place, root) for k in (*range(abs(m) + 1), *range(-abs(m), 0))]
+        orders = (*range(abs(m) + 1), *range(-abs(m), 0))
+        return np.stack([np.stack([column[k] * _factor(k, own, **factors) for own, column in zip(
+            orders, columns, strict=True)]) for k in range(degree + 1)])[None]
+
+    return functions
+
+
+for _name in ("legendre_p", "assoc_legendre_p", "sph_legendre_p"):
+    for _end in ("", "_all"):
+        answers(Late(_name + _end))(_legendre_functions(_name + _end, all_=bool(_end)))
+
+
 # -- SciPy's Python that chooses by indices
 
 

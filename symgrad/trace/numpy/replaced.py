@@ -397,7 +397,7 @@ def _scipy_rows(name: str) -> list[Row]:
     if name not in _CLASSES:
         written = [
             key for key, value in list(vars(module).items())
-            if key[0] != "_" and (type(value) in _FUNCTIONS or type(value).__name__ == "cython_function_or_method")
+            if key[0] != "_" and (type(value) in _FUNCTIONS or type(value).__name__ in _CALLABLE)
         ]
         return [_row_of(module, dict.fromkeys(written), OfScipy, f"{name}.")]
     defined = [value for value in vars(module).values() if isinstance(value, type) and value.__module__ == name]
@@ -418,6 +418,7 @@ def _met_rows(name: str) -> list[Row]:
 
 
 _FUNCTIONS = frozenset({FunctionType, BuiltinFunctionType})
+_CALLABLE = frozenset({"cython_function_or_method", "MultiUFunc"})
 _MADE_FOR = frozenset({_LRU, MethodType})
 """Types of which `standing_for` makes a stand-in when it is asked."""
 
