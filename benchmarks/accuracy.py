@@ -105,8 +105,23 @@ ROWS: dict[str, Row] = {
         np.logaddexp, lambda x, y: mp.log(mp.exp(x) + mp.exp(y)), (0, 700), (0, 700), (0, 80), (0, 80)),
     "gammaln(x)": row(special.gammaln, mp.loggamma, (2.5, 1e5), near=(3.0,)),
     "digamma(x)": row(special.digamma, mp.digamma, (1e-2, 1e5), near=(1.0, 1.4616321449683622, 2.0, 10.0)),
+    "ndtri(p)": row(
+        special.ndtri, lambda p: -mp.sqrt(2) * mp.erfinv(1 - 2 * p), (1e-12, 0.3), (1e-6, 0.3), near=(0.02425,)),
+    "erfinv(x)": row(special.erfinv, mp.erfinv, (-0.999, 0.999), near=(0.0, 0.5)),
+    "erfcx(x)": row(special.erfcx, lambda x: mp.exp(x * x) * mp.erfc(x), (-5, 60), near=(0.0, 10.0)),
+    "dawsn(x)": row(
+        special.dawsn, lambda x: mp.sqrt(mp.pi) / 2 * mp.exp(-x * x) * mp.erfi(x), (-20, 20), near=(0.0, 0.5)),
+    "exp1(x)": row(special.exp1, mp.e1, (1e-10, 600), (1e-6, 80), near=(1.0,)),
+    "lambertw(x)": row(lambda x: special.lambertw(x).real, lambda x: mp.lambertw(x).real, (-0.3, 1e10), near=(0.0,)),
+    "i0e(x)": row(special.i0e, lambda x: mp.exp(-abs(x)) * mp.besseli(0, x), (-500, 500), near=(0.0, 20.0)),
+    "gammainc(2.5, x)": row(
+        lambda x: special.gammainc(2.5, x), lambda x: mp.gammainc(2.5, 0, x, regularized=True), (1e-6, 60),
+        near=(3.5,)),
     "slope of tanh(x)": row(slope(np.tanh), lambda x: mp.sech(x) ** 2, (-300, 300), (-40, 40)),
     "slope of expit(x)": row(slope(special.expit), lambda x: (mp.sech(x / 2) / 2) ** 2, (-700, 700), (-85, 85)),
+    "slope of gammainc(a, 1.5) by a": row(
+        slope(lambda a: special.gammainc(a, 1.5)), lambda a: mp.diff(lambda t: mp.gammainc(t, 0, 1.5), a) / mp.gamma(a)
+        - mp.digamma(a) * mp.gammainc(a, 0, 1.5, regularized=True), (0.05, 30), near=(1.0, 2.0)),
     "slope of digamma(x)": row(slope(special.digamma), lambda x: mp.polygamma(1, x), (1e-2, 1e5), near=(1.0,)),
 }
 

@@ -103,7 +103,7 @@ sc.btdtria(p, s, 0.7)|sc.bdtrik(p, 5 + s, 0.3)|sc.nbdtrin(2.0, p, s / 4)|sc.chdt
 st.gamma.ppf(p, s)|st.t.cdf(v[:3], s + 2)|st.t.isf(p, s + 2)|st.chi2.sf(p, s)|st.f.ppf(p, s + 3, 4.5)
 sc.legendre_p(3, v)|sc.legendre_p_all(3, v)|sc.assoc_legendre_p(3, -2, p)|sc.assoc_legendre_p_all(2, 2, p, norm=True)
 sc.sph_legendre_p(3, 1, 2 * v)|sc.sph_legendre_p_all(2, 1, v)|sc.spherical_kn(2, v)|sc.spherical_kn(1, v, True)
-sc.elliprd(p, s, p * p)|sc.elliprj(p, s, p * p, 2 * p)|sc.mathieu_a(2, s)|sc.pro_cv(1, 3, s)|sc.zeta(s + p, p)
+sc.elliprd(p, s, p * p)|sc.elliprj(p, s, p * p, 2 * p)|sc.zeta(s + p, p)
 st.truncnorm.cdf(v, -s, 3.0)|st.truncnorm.logsf(p, -s, 3 * s)|st.skewnorm.cdf(v, 3 * s)|st.vonmises.cdf(v, s)
 st.gmean(v * v)|st.zscore(v)|st.skew(v)|st.kurtosis(v)|st.sem(v)|st.entropy(p)|st.boxcox_llf(0.5, v * v)
 """
