@@ -82,6 +82,10 @@ def square_root(a):
     return sg.while_loop(lambda x: np.abs(x * x - a) > 1e-12 * a, newton, a, max_steps=64)
 
 
+def triangle(a):
+    return np.linalg.qr(a)[1]
+
+
 FILES: dict[str, tuple[Callable[[], sg.Function], tuple[str, ...] | tuple[Any, ...]]] = {
     "linear_regression": (
         lambda: sg.value_and_grad(linear_regression, (0, 1)),
@@ -102,6 +106,7 @@ FILES: dict[str, tuple[Callable[[], sg.Function], tuple[str, ...] | tuple[Any, .
     "broadcast": (lambda: sg.value_and_grad(broadcast, (0, 1)), ("f64[n]", "f64[m]")),
     "helix": (lambda: sg.jit(helix), ("f64[n]",)),
     "follower": (lambda: sg.value_and_grad(follower), ("f64[]", "f64[n]")),
+    "triangle": (lambda: sg.jit(triangle), ("f64[4,2]",)),
     "square_root": (lambda: sg.value_and_grad(square_root), ("f64[]",)),
 }
 

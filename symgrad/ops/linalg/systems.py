@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -39,26 +40,18 @@ def floats(*arrays: Any) -> tuple[Any, ...]:
     return tuple([x if x.dtype == kind else x.astype(kind) for x in found])
 
 
-def squared(name: str, x: Any) -> Any:
-    """Return an array of square matrices, of a floating dtype.
+def matrix(name: str, x: Any, require: Any = require_matrix) -> Any:
+    """Return an array of matrices, of a floating dtype; with `require_square`, of square ones.
 
     Raises:
-        NotSquare: it is something else.
+        NotSquare: it has fewer axes, or other ones.
     """
     (x,) = floats(x)
-    require_square(shape_of(x), name)
+    require(shape_of(x), name)
     return x
 
 
-def matrix(name: str, x: Any) -> Any:
-    """Return an array of matrices, of a floating dtype.
-
-    Raises:
-        NotSquare: it has fewer axes.
-    """
-    (x,) = floats(x)
-    require_matrix(shape_of(x), name)
-    return x
+squared = partial(matrix, require=require_square)
 
 
 def system(name: str, a: Any, b: Any) -> tuple[Any, Any, bool]:
