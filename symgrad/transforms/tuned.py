@@ -109,6 +109,9 @@ ROUNDS_AFTER = 6
 """Rounds of a Python `for` with branches that may stay outside behind its loop, until the loop has made each variable.
 Chosen: where both ways are as likely, one call in 64 goes one way six times in the end."""
 
+KINDS_OF_ROUNDS = 4
+"""Of so many kinds rounds of a loop may be, by what plain values decide. Chosen: `t % 3`, and one round by itself."""
+
 MOST_ROUNDS, MOST_EACH, MOST = 2.0**31, 2.0**10, 2.0**41
 """A loop is taken to have so many rounds, an integer to grow by so much in each, and to be no larger in any. Chosen:
 far from 64 bits."""

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.errors import UnsupportedError
+from symgrad.errors import ArgumentError, ArgumentValueError, UnsupportedError
 from symgrad.ops.arrays.copies import filled
 from symgrad.ops.arrays.joining import lift
 from symgrad.ops.declare.forms import INT, OPS, answers, shape_of
@@ -29,6 +29,8 @@ def _count(like: Any, length: Any) -> Any:
 @answers(np.nonzero)
 def nonzero(a: Any) -> tuple[Any, ...]:
     """As `numpy.nonzero`: places along each axis, all selected by one mask."""
+    if not lift(a).ndim:
+        raise ArgumentValueError("Calling nonzero on 0d arrays is not allowed.", instead="np.atleast_1d(x).nonzero()")
     places, there = _places(a)
     return tuple([place[there] for place in places])
 
@@ -128,7 +130,9 @@ def setxor1d(ar1: Any, ar2: Any, assume_unique: bool = False) -> Any:
 def trim_zeros(filt: Any, trim: str = "fb", axis: Any = None) -> Any:
     """As `numpy.trim_zeros` of a vector."""
     x = lift(filt)
-    if not x.ndim:
+    if not isinstance(trim, str):
+        raise ArgumentError(f"np.trim_zeros(trim={trim!r})", instead='"f", "b" or "fb"')
+    if not x.ndim and axis is None:
         return x
     if x.ndim != 1 or axis not in {None, 0, -1}:
         raise UnsupportedError("np.trim_zeros of a traced array of several axes", instead="one of a vector")

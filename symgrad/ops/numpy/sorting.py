@@ -231,12 +231,13 @@ def histogram(a: Any, bins: Any = 10, range: Any = None, density: Any = None, we
 @answers(np.histogramdd)
 def histogramdd(
     sample: Any, bins: Any = 10, range: Any = None, density: Any = None, weights: Any = None,
-) -> tuple[Any, tuple[Any, ...]]:
+) -> tuple[Any, list[Any]]:
     """As `numpy.histogramdd`, with derivatives as of `histogram`."""
-    if isinstance(sample, (list, tuple)) or lift(sample).ndim != 2:  # NumPy takes a list for one of coordinates
-        columns = [*np.atleast_2d(lift(sample))]
-    else:
-        columns = [*np.swapaxes(lift(sample), 0, 1)]
+    points = np.atleast_2d(lift(sample))
+    if points.ndim != 2:
+        raise ShapeError(f"points of a histogram of several axes are a matrix, not {points.ndim} axes")
+    of_rows = isinstance(sample, (list, tuple)) or lift(sample).ndim != 2  # NumPy takes a list for one of coordinates
+    columns = [*(points if of_rows else np.swapaxes(points, 0, 1))]
     count = len(columns)
     each = bins if isinstance(bins, (list, tuple)) else [bins] * count
     if len(each) != count or (range is not None and len(range) != count):
@@ -254,7 +255,7 @@ def histogramdd(
         for k, ends in enumerate(edges):
             counts = counts / np.reshape(np.diff(ends), [-1 if j == k else 1 for j, _ in enumerate(edges)])
         counts = counts / total
-    return counts, tuple(edges)
+    return counts, edges
 
 
 @answers(np.histogram2d)

@@ -287,6 +287,8 @@ def polyfit(
 ) -> Any:
     """As `numpy.polyfit`, which multiplies in place: a plain array among traced ones is traced, too."""
     given = [v if v is None else lift(v) for v in (x, y, w)]
+    if not any(map(is_traced, given)):
+        raise ArgumentError("the degree of np.polyfit is traced", instead="a number that is known while tracing")
     like = next(v for v in given if is_traced(v))
     x, y, w = [v if v is None or is_traced(v) else filled(like, v, v.shape, np.float64) for v in given]
     return _polyfit(x, y, deg, rcond, full, w, cov)

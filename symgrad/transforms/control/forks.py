@@ -43,12 +43,9 @@ from symgrad.transforms.control.whiles import (
     unmarked,
 )
 from symgrad.transforms.derive.control import closed
-from symgrad.transforms.tuned import ROUNDS_AFTER
+from symgrad.transforms.tuned import KINDS_OF_ROUNDS, ROUNDS_AFTER
 
 Name = tuple[str, Any, int]
-
-KINDS = 4
-"""Of so many kinds rounds of a loop may be, by what plain values decide."""
 
 
 def forks(program: Program, change: Callable[[Program], Program] = lambda body: body) -> Program:
@@ -293,7 +290,7 @@ class _ForkedRounds:
         knows = any(one.knows for each in self.fork.rounds for one in each.values())
         for kinds in ([[*range(self.length)]], None)[: 2 - knows]:
             self.kinds, self.made, self.leaves = kinds or self.sorted_by_kind(), {}, set()
-            if not 0 < len(self.kinds) <= KINDS:
+            if not 0 < len(self.kinds) <= KINDS_OF_ROUNDS:
                 return False
             before = {**self.fixed}, {**self.rows}
             says = [
@@ -345,7 +342,7 @@ class _ForkedRounds:
             else:
                 kinds.append([k])
             self.fixed, self.rows = {**before[0]}, {**before[1]}
-            if len(kinds) > KINDS:
+            if len(kinds) > KINDS_OF_ROUNDS:
                 break
         return kinds
 
