@@ -35,9 +35,14 @@ than 400. Compilers take more, but their time grows faster than in proportion.""
 OTHER = -2
 """What a call with Python's objects returns, and has called nothing, where an array is not as it should be."""
 
-MEET, NOT_FINITE, UPDATE = -3, -4, 1_000_000
-"""What steps of training return, and have written nothing for a batch: where what is written shares memory with another
-array, where a value or a gradient is not finite, and (with its number) where a check of the update fails."""
+MEET = -3
+"""What steps of training return where what is written shares memory with another array. Nothing was written."""
+
+NOT_FINITE = -4
+"""What they return where a value or a gradient is not finite: for that batch nothing was written."""
+
+UPDATE = 1_000_000
+"""What they add to the number of a check of the update that fails."""
 
 STEPS = "sg_steps"
 """The function that takes steps of training."""

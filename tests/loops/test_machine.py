@@ -19,7 +19,8 @@ OTHERS = {
     "EVEN", "POINTS", "BOXES", "SMALL_STEPS", "LARGE_STEPS",  # what is checked, and where the verifier tries
     "WIDE", "WORTH", "NARROW", "INT32",  # how C is written
     "NEAR", "POWER", "FACTOR",  # what ops are tried at, and numbers that are factors
-    "READY", "OTHER", "KNOWN", "MEET, NOT_FINITE, UPDATE", "PARAMETERS", "STACK_WORKSPACE", "SURE",  # proofs and interfaces
+    "READY", "OTHER", "KNOWN", "PARAMETERS", "STACK_WORKSPACE", "SURE",  # proofs and interfaces
+    "MEET", "NOT_FINITE", "UPDATE",  # what steps of training return
 }
 """Numbers that are not chosen for speed."""
 

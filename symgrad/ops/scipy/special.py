@@ -393,7 +393,7 @@ def _legendre_functions(name: str, *, all_: bool) -> Any:
                 f"scipy.special.{name} of traced arrays takes one known order, and no diff_n=", instead="sg.jacfwd")
         z = floating(z)
         place, root = (np.cos(z), np.abs(np.sin(z))) if sphere else (z, np.sqrt(1 - z * z) if m or all_ else z)
-        factors = {"norm": 1 / (4 * math.pi) if sphere else 0.5, "normed": sphere or norm}
+        factors: dict[str, Any] = {"norm": 1 / (4 * math.pi) if sphere else 0.5, "normed": sphere or norm}
         if not all_:
             return (_legendre(degree, abs(m), place, root)[degree] * _factor(degree, m, **factors))[None]
         if plain:
