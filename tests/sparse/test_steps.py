@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -138,3 +141,35 @@ def test_what_is_nan_is_found_among_rows() -> None:
     with pytest.raises(sg.SymgradError, match="NaN"):
         step(params, state, IDS[:8], TARGETS[:8] * np.nan)
     assert np.isfinite(params["E"]).all()
+
+
+def test_numpy_interprets_the_same_step() -> None:
+    optimizer, made = OPTIMIZERS["lazy adam"], []
+    for options in (sg.Options(), sg.Options(compiler="none")):
+        step = sg.compile_step(loss, optimizer, donate=True, options=options)
+        params, state = begun(optimizer)
+        params, state, value = step(params, state, IDS[:8], TARGETS[:8])
+        made.append((params, value, step.touched_rows))
+        with pytest.raises(IndexError, match="out of bounds"):
+            step(params, state, IDS[:8] + 99, TARGETS[:8])
+    np.testing.assert_allclose(*[sg.ravel_pytree(one[:2])[0] for one in made], rtol=1e-12)
+    assert made[0][2] == made[1][2] == {"E": np.unique(IDS[:8] % 60).size, "b": np.unique(IDS[:8, 0] % 60).size}
+
+
+@pytest.mark.skipif(shutil.which("make") is None or shutil.which("cc") is None, reason="needs make and cc")
+def test_rows_in_a_package_of_c(tmp_path: Path) -> None:
+    """A lazy step, and a row-sparse gradient: each is called as it was recorded here."""
+    optimizer = OPTIMIZERS["lazy adam"]
+    params, state = begun(optimizer)
+    step = sg.compile_step(loss, optimizer, donate=True)
+    slope = sg.value_and_grad(lambda E, ids: np.sum(np.sin(E[ids])), sparse=True)
+    batch = IDS[:8] % 60, TARGETS[:8]
+    for name, of, args, settings in (
+        ("step", step, (params, state, *batch), {}),
+        ("slope", slope, (TABLE, batch[0]), {"what": "value", "examples": [(TABLE, batch[0])]}),
+    ):
+        sg.emit(of, args, tmp_path / name, **settings)
+        command = ["make", "-C", str(tmp_path / name), "check"]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert "all agree" in done.stdout

@@ -362,7 +362,8 @@ class Step:
         named = tree_paths(params)
         stay = _frozen(named, self._frozen)
         self._unused = [path for path in named if path not in grads and path not in stay]
-        self._touched = {path: one.count for path, one in grads.items() if isinstance(one, RowSparse)}
+        if not active.entered:
+            self._touched = {path: int(one.count) for path, one in grads.items() if isinstance(one, RowSparse)}
         return value, grads
 
     def _raise_not_finite(self, params: Tree, batch: tuple[Any, ...]) -> None:

@@ -61,7 +61,7 @@ def donate(program: LoopProgram) -> LoopProgram:
             return item
         if read.indices != item.target.indices or read.flat != item.target.flat:
             return item
-        kept.add(item.target.array)  # type: ignore[arg-type]  # it is there
+        kept.add(there[read.array])
         return None
 
     body = rebuild(program.body, change) if there else program.body
