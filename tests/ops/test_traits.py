@@ -78,6 +78,21 @@ def test_what_is_regular_is_finite(op: Any) -> None:
             assert np.all(np.asarray(op.evaluate(*[np.abs(x) for x in xs], **params)) >= 0)
 
 
+@having("rows")
+def test_what_takes_rows_says_which(op: Any) -> None:
+    told = []
+    for case in (*op.sample, *op.edges):
+        arrays = case.draw(RNG)
+        program = traced(case.call, arrays)
+        found, _ = values(program, arrays)
+        for node in [node for node in program.nodes() if node.op is op]:
+            rows = op.rows(node)
+            if rows is not None:
+                told.append(np.shape(found[node]))
+                np.testing.assert_array_equal(found[node], np.asarray(found[node.inputs[0]])[found.get(rows, rows)])
+    assert told
+
+
 @having("used")
 def test_what_is_not_used_has_no_cotangent(op: Any) -> None:
     for xs, params, _ in calls(op):

@@ -222,7 +222,8 @@ slice_ = structured(
     put=lambda x, value, index: OPS["set_slice"](x, value, index=index), text=_slice_text,
     rows=_row,
     sample=(case(lambda a: a[1:, ::2] ** 2, (4, 5)), case(lambda a: a[-1, ::-1] ** 3, (3, 4)),
-            case(lambda a: (a[1:] - a[:-1]) ** 2, (6,)), case(lambda a: np.flip(a, 0) * a, (3, 2))),
+            case(lambda a: (a[1:] - a[:-1]) ** 2, (6,)), case(lambda a: np.flip(a, 0) * a, (3, 2)),
+            case(lambda a: a[1] * a[2] ** 2, (3, 4))),
     edges=(case(lambda a: a[5:], (3,)), case(lambda a: a[3:1] * 2, (4,)), case(lambda a: a[::-3], (7,))),
 )
 
