@@ -29,13 +29,11 @@ class Rows:
 
     def __init__(self, data: Any, each: int, seed: int) -> None:
         """Take an array, a tuple of arrays or structures of such, and names of files of them."""
-        if type(each) is not int or each < 1:
-            raise ArgumentValueError(f"fit(batch={each!r})", instead="how many rows a batch has, from 1 on")
         self.each, self.seed, self.arrays = each, seed, arguments(data)
         lengths: list[int] = []
         tree_map(lambda array: lengths.append(len(array) if array.ndim else -1), self.arrays)
         if len({*lengths}) != 1 or lengths[0] < 1:
-            shown = ", ".join(["no" if n < 0 else str(n) for n in lengths])
+            shown = ", ".join(["no" if n < 0 else str(n) for n in dict.fromkeys(lengths)])
             raise ArgumentValueError(f"fit(): the arrays of data have {shown or 'no'} rows", instead="as many in each")
         self.count = lengths[0]
 
@@ -63,8 +61,11 @@ class Given:
 
     def __init__(self, data: Any, epochs: int) -> None:
         """Take what can be gone through as often as there are epochs."""
-        if not hasattr(data, "__iter__"):
-            raise ArgumentError(f"fit() of the data {data!r:.60}", instead="arrays and batch=n, or batches")
+        if not hasattr(data, "__iter__") or isinstance(data, (np.ndarray, tuple, dict, str)):
+            raise ArgumentError(
+                f"fit() of a {type(data).__name__}, and it is not said how many rows a batch has",
+                instead="batch=n for arrays, or a list or another iterable of batches",
+            )
         if hasattr(data, "__next__") and epochs > 1:
             raise ArgumentError(
                 f"fit(epochs={epochs}) of a {type(data).__name__}, which can be gone through once",
@@ -93,7 +94,7 @@ def kind(batch: tuple[Any, ...]) -> tuple[Any, ...]:
     return tuple(found)
 
 
-def permutation(seed: int, epoch: int, count: int) -> Any:
+def permutation(seed: Any, epoch: int, count: int) -> Any:
     """Return the numbers from 0 on in an order that seed and epoch alone decide, with every NumPy.
 
     It sorts the bits of Philox (J. Salmon et al., 2011), whose stream NumPy promises to keep; its shuffles may change.
@@ -101,9 +102,9 @@ def permutation(seed: int, epoch: int, count: int) -> Any:
     >>> permutation(0, 0, 5)
     array([3, 2, 4, 1, 0])
     """
-    if type(seed) is not int or not 0 <= seed < 2**64:
+    if not isinstance(seed, (int, np.integer)) or not 0 <= seed < 2**64:
         raise ArgumentValueError(f"fit(seed={seed!r})", instead="an integer of at least 0, below 2**64")
-    drawn = np.random.Philox(key=seed + (epoch + 1 << 64)).random_raw(count)
+    drawn = np.random.Philox(key=int(seed) + (epoch + 1 << 64)).random_raw(count)
     return np.argsort(np.asarray(drawn, np.uint64), kind="stable")
 
 

@@ -71,13 +71,14 @@ def fit(
     >>> w.round(3), len(history["value"])
     (array([1., 2.]), 80)
     """
-    for name, number in (("epochs", epochs), ("every", every), ("patience", patience)):
-        if number is not None and (type(number) is not int or number < (name != "epochs")):
+    counts: dict[str, Any] = {"epochs": epochs, "batch": batch, "every": every, "patience": patience}
+    for name, number in counts.items():
+        if number is not None and (not isinstance(number, (int, np.integer)) or number < (name != "epochs")):
             raise ArgumentValueError(f"fit({name}={number!r})", instead="a number of them")
     if (every and not checkpoint) or (patience and validation is None):
         what, of = ("patience", "validation") if patience and validation is None else ("every", "checkpoint")
         raise ArgumentError(f"fit({what}=...) without {of}=...", instead=f"both, or no {what}")
-    source = Given(data, epochs) if batch is None else Rows(data, batch, seed)
+    source = Given(data, epochs) if batch is None else Rows(data, int(batch), seed)
     validated = _validated(step, validation)
     fixed = {"seed": seed, "batch": source.each, "rows": source.count}
     values: list[float] = []

@@ -203,6 +203,7 @@ def test_arrays_files_and_batches_give_the_same_bits(tmp_path, whole):
     np.save(tmp_path / "F.npy", np.asfortranarray(X))
     np.savez(tmp_path / "both.npz", X=X, y=Y)
     np.savez_compressed(tmp_path / "small.npz", X=X, y=Y)
+    assert same(run(batch=np.int64(16), epochs=np.int64(4))[:2], whole[:2])
     for data in ((tmp_path / "X.npy", Y), (str(tmp_path / "F.npy"), Y), tmp_path / "both.npz", [X, Y]):
         assert same(run(data=data)[:2], whole[:2])
     with pytest.raises(ArgumentValueError, match=r"small.npz: X.npy is compressed"):
@@ -281,11 +282,14 @@ def test_it_shows_how_far_it_is_on_a_terminal_alone(monkeypatch, capfd):
     ({"seed": -1}, ArgumentValueError, r"fit\(seed=-1\)"),
     ({"data": (X, Y[1:])}, ArgumentValueError, "have 103, 102 rows"),
     ({"data": (X, 3.0)}, ArgumentValueError, "have 103, no rows"),
-    ({"data": (X[:0], Y[:0])}, ArgumentValueError, "have 0, 0 rows"),
+    ({"data": (X[:0], Y[:0])}, ArgumentValueError, "have 0 rows"),
+    ({"data": (X.tolist(), Y)}, ArgumentValueError, "have no, 103 rows"),
     ({"data": ()}, ArgumentValueError, "have no rows"),
     ({"data": iter([(X, Y)]), "batch": None}, ArgumentError, "can be gone through once"),
     ({"data": [], "batch": None}, ArgumentValueError, "no batches in epoch 1"),
-    ({"data": 3.0, "batch": None}, ArgumentError, "of the data 3.0"),
+    ({"data": 3.0, "batch": None}, ArgumentError, "of a float, and it is not said how many rows"),
+    ({"batch": None}, ArgumentError, "of a tuple, and it is not said how many rows"),
+    ({"data": X, "batch": None}, ArgumentError, "of a ndarray, and it is not said how many rows"),
 ])
 def test_what_makes_no_sense_is_refused_before_a_step(given, error, message):
     with pytest.raises(error, match=message):
