@@ -41,7 +41,7 @@ class Rows:
         """Give the batches of an epoch from one on."""
         order = permutation(self.seed, number, self.count)
         for start in range(first * self.each, self.count, self.each):
-            yield tree_map(lambda array, rows=order[start : start + self.each]: array[rows], self.arrays)
+            yield tuple([_rows(array, order[start : start + self.each]) for array in self.arrays])
 
     def samples(self) -> Iterator[tuple[Any, ...]]:
         """Give a batch of each size, in the order in which an epoch has them."""
@@ -90,8 +90,16 @@ class Given:
 def kind(batch: tuple[Any, ...]) -> tuple[Any, ...]:
     """Return what a batch may be compiled for: shapes and types."""
     found: list[Any] = []
-    tree_map(lambda leaf: found.append((np.shape(leaf), getattr(leaf, "dtype", type(leaf)))), batch)
+    for one in batch:
+        if type(one) is np.ndarray:
+            found.append((one.shape, one.dtype))
+        else:
+            tree_map(lambda leaf: found.append((np.shape(leaf), getattr(leaf, "dtype", type(leaf)))), one)
     return tuple(found)
+
+
+def _rows(array: Any, rows: Any) -> Any:
+    return array[rows] if type(array) is np.ndarray else tree_map(lambda leaf: leaf[rows], array)
 
 
 def permutation(seed: Any, epoch: int, count: int) -> Any:
