@@ -437,8 +437,7 @@ def _fisher(n: Any, d: Any, x: Any) -> Any:
 
 gammaincinv: Any = _inverse("gammaincinv", "a y", "a x", _gamma, "y")
 betaincinv: Any = _inverse("betaincinv", "a b y", "a b x", _beta, "y")
-_slopes: Any
-for _name, _parameters, _names, _slopes, _chance, _sign in (
+_INVERSES: tuple[tuple[str, str, str, Any, str, int], ...] = (
     ("gammainccinv", "a y", "a x", _gamma, "y", -1), ("chdtri", "v p", "v x", _chi2, "p", -1),
     ("chdtriv", "p x", "v x", _chi2, "p", 1), ("gdtrib", "a p x", "a b x", _rated, "p", 1),
     ("pdtri", "k y", "k m", lambda k, m: (None, _poisson(np.floor(k), m)[1]), "y", 1),
@@ -451,8 +450,9 @@ for _name, _parameters, _names, _slopes, _chance, _sign in (
     ("nbdtrin", "k y p", "k n p", _negative_binomial, "y", 1), ("fdtri", "dfn dfd p", "dfn dfd x", _fisher, "p", 1),
     ("fdtridfd", "dfn p x", "dfn dfd x", _fisher, "p", 1), ("stdtrit", "df p", "df t", student_slopes, "p", 1),
     ("stdtridf", "p t", "df t", student_slopes, "p", 1),
-):
-    _inverse(_name, _parameters, _names, _slopes, _chance, _sign)
+)
+for _row in _INVERSES:
+    _inverse(*_row)
 
 
 def _chi2_density(x: Any, df: Any, nc: Any) -> Any:
@@ -478,7 +478,7 @@ def _noncentral_fisher(n: Any, d: Any, nc: Any, f: Any) -> Any:
 chndtr: Any = _declare("chndtr", "x df nc", lambda x, df, nc, _p: _noncentral_chi2(x, df, nc))
 nctdtr: Any = _declare("nctdtr", "df nc t", lambda df, nc, t, _p: _noncentral_student(df, nc, t))
 ncfdtr: Any = _declare("ncfdtr", "dfn dfd nc f", lambda n, d, nc, f, _p: _noncentral_fisher(n, d, nc, f))
-for _name, _parameters, _names, _slopes in (
+_INVERSES = tuple([(*_row, "p", 1) for _row in (
     ("chndtrix", "p df nc", "x df nc", _noncentral_chi2), ("chndtrinc", "x df p", "x df nc", _noncentral_chi2),
     ("chndtridf", "x p nc", "x df nc", _noncentral_chi2), ("nctdtrit", "df nc p", "df nc t", _noncentral_student),
     ("nctdtridf", "p nc t", "df nc t", _noncentral_student), ("nctdtrinc", "df p t", "df nc t", _noncentral_student),
@@ -486,8 +486,9 @@ for _name, _parameters, _names, _slopes in (
     ("ncfdtrinc", "dfn dfd p f", "dfn dfd nc f", _noncentral_fisher),
     ("ncfdtridfd", "dfn p nc f", "dfn dfd nc f", _noncentral_fisher),
     ("ncfdtridfn", "p dfd nc f", "dfn dfd nc f", _noncentral_fisher),
-):
-    _inverse(_name, _parameters, _names, _slopes, "p")
+)])
+for _row in _INVERSES:
+    _inverse(*_row)
 
 
 def kolmogorov_slope(x: Any) -> Any:

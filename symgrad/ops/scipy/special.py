@@ -371,13 +371,13 @@ def _legendre(n: int, m: int, z: Any, root: Any) -> Any:
     return found
 
 
-def _factor(n: int, m: int, norm: float, *, normed: bool) -> float:
+def _factor(n: int, m: int, norm: float | None) -> float:
     """Return what a function of the order |m| is multiplied with for one of the order m, or of norm 1."""
     if n < abs(m):
         return 0.0
     ratio = math.factorial(n - abs(m)) / math.factorial(n + abs(m))
     sign = (-1) ** m if m < 0 else 1
-    return sign * (math.sqrt(norm * (2 * n + 1) * ratio) if normed else ratio if m < 0 else 1.0)
+    return sign * (math.sqrt(norm * (2 * n + 1) * ratio) if norm is not None else ratio if m < 0 else 1.0)
 
 
 def _legendre_functions(name: str, *, all_: bool) -> Any:
@@ -393,14 +393,14 @@ def _legendre_functions(name: str, *, all_: bool) -> Any:
                 f"scipy.special.{name} of traced arrays takes one known order, and no diff_n=", instead="sg.jacfwd")
         z = floating(z)
         place, root = (np.cos(z), np.abs(np.sin(z))) if sphere else (z, np.sqrt(1 - z * z) if m or all_ else z)
-        factors: dict[str, Any] = {"norm": 1 / (4 * math.pi) if sphere else 0.5, "normed": sphere or norm}
+        scale = 1 / (4 * math.pi) if sphere else 0.5 if norm else None
         if not all_:
-            return (_legendre(degree, abs(m), place, root)[degree] * _factor(degree, m, **factors))[None]
+            return (_legendre(degree, abs(m), place, root)[degree] * _factor(degree, m, scale))[None]
         if plain:
             return np.stack(_legendre(degree, 0, place, root))[None]
         columns = [_legendre(degree, abs(k), place, root) for k in (*range(abs(m) + 1), *range(-abs(m), 0))]
         orders = (*range(abs(m) + 1), *range(-abs(m), 0))
-        return np.stack([np.stack([column[k] * _factor(k, own, **factors) for own, column in zip(
+        return np.stack([np.stack([column[k] * _factor(k, own, scale) for own, column in zip(
             orders, columns, strict=True)]) for k in range(degree + 1)])[None]
 
     return functions
