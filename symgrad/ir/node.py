@@ -194,3 +194,15 @@ class Graph:
             yield
         finally:
             self.table = before
+
+    @contextmanager
+    def apart_behind(self, number: int) -> Iterator[None]:
+        """Find no nodes meanwhile that were made after so many, but leaves; keep new ones of these alone."""
+        before, table = self.table, NodeTable()
+        table.nodes = {key: node for key, node in before.nodes.items() if node.number <= number or not node.inputs}
+        table.numbers = before.numbers
+        try:
+            with self.apart(table):
+                yield
+        finally:
+            before.nodes |= {key: node for key, node in table.nodes.items() if not node.inputs}

@@ -132,17 +132,14 @@ class Carrying:
     ) -> dict[str, list[Any]]:
         """Put traced numbers in the place of the plain ones that a round begins with, and of those that it appended.
 
-        Each is its own. The number of a loop is given with its first round; the same run makes the same nodes, but for
-        one where a `while` goes round as often as it is told. Where the loop was left for an instruction, this is done
-        with what is read from there on.
+        Each is its own. The number of a loop is given with its first round; the same run makes the same nodes. Where
+        the loop was left for an instruction, this is done with what is read from there on.
 
         Returns:
             The lists that the round before has appended to, each with what it appended.
         """
         rounds = self.rounds.setdefault(frame, {})
-        policy = None if trace.branches is None else trace.branches.policy
-        serial = 0 if policy is None else policy.serial << 24
-        before: Any = Tracer(rounds[at] if loop is None else constant(trace, np.int64(~(serial + loop))), trace)
+        before: Any = Tracer(rounds[at] if loop is None else constant(trace, np.int64(~loop)), trace)
         rounds[at] = as_node(trace, before + 1 if loop is None else before - before)
         number: Any = Tracer(rounds[at], trace)
         count = 0

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import copy
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import nullcontext
 from itertools import pairwise
 from types import CodeType, FrameType
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -77,7 +78,7 @@ class Round(NamedTuple):
     the run was there, `number` is that of this one. `turns` are the guards of `while` statements in the round, which
     are to be loops, with what was in the variables then; nodes of the round are numbered from `start` on. `leaves` says
     whether the loop is left in it, for where the call left it, and `knows` whether a round of the run went by what a
-    former one had asked.
+    former one had asked. `told` is what variables of the run became while a `while` went round as it was told.
     """
 
     before: dict[Any, Any]
@@ -88,6 +89,7 @@ class Round(NamedTuple):
     number: int
     turns: dict[Node, Moment]
     start: int
+    told: set[Node]
     leaves: bool = False
     knows: bool = False
 
@@ -127,7 +129,7 @@ class Policy:
         """Begin before the first round; each `while` in the rounds may go round a `short` time."""
         self.loop, self.rounds, self.ways, self.run = heads[0].loop, len(heads) - 1, ways, run
         self.others = {place: outcome for way in reversed(ways) for place, outcome in reversed(way)}
-        self.short, self.turned, self.serial = short, Counter[Any](), 0
+        self.short, self.turned = short, Counter[Any]()
         self.left = heads[-1].left
         if self.left >= 0:  # it would go on
             self.rounds = max(AHEAD * self.rounds, FORWARD)
@@ -265,7 +267,7 @@ def forks_of(
                     break
             if len(found) > done:
                 break
-    branches.forks = found
+    branches.forks += found
     return found
 
 
@@ -277,7 +279,8 @@ def _traced(
 
     Which ways a round can go may depend on plain values, as its number.
     """
-    runs = [_forced(trace, branches, Policy(heads, ways, k, short), run, begun) for k in range(len(ways))]
+    policies = [Policy(heads, ways, k, short) for k in range(len(ways))]
+    runs = [_forced(trace, branches, policy, run, begun, heads[0].nodes) for policy in policies]
     if any(each is None or len(each) != len(runs[0] or ()) for each in runs):
         return None
     rounds: list[dict[Way, Round]] = []
@@ -291,18 +294,18 @@ def _traced(
 
 
 def _forced(
-    trace: Trace, branches: Branches, policy: Policy, run: Callable[[], Any], begun: int,
+    trace: Trace, branches: Branches, policy: Policy, run: Callable[[], Any], begun: int, begin: int,
 ) -> list[tuple[Way, Round, dict[Way, Round]]] | None:
     """Run a function with its conditions told; return what the rounds are, and those that leave the loop, or None."""
     fork = copy.copy(branches)
     fork.forget()
     fork.taken, fork.moments, fork.seen, fork.levels, fork.policy = [], {}, {}, [[]], policy
     fork.heads, fork.through, fork.loops = [], set(), begun
-    policy.serial = len(trace.graph) if policy.short else 0
     refused = len(heard.refusals or ())
     before, trace.branches = trace.branches, fork
     try:
-        run()
+        with trace.graph.apart_behind(begin) if policy.short else nullcontext():
+            run()
     except Enough:
         pass
     except Exception:  # noqa: BLE001 - a way that Python does not go may raise anything, and is no loop then
@@ -316,23 +319,25 @@ def _forced(
         return None
     found: list[tuple[Way, Round, dict[Way, Round]]] = []
     since: dict[Node | None, int] = {}
-    for begin, end in pairwise(heads[: policy.rounds + 1]):
-        numbers = range(begin.guards, end.guards)
+    told: set[Node] = set()
+    for first, end in pairwise(heads[: policy.rounds + 1]):
+        numbers = range(first.guards, end.guards)
         if end.left >= 0 or any(k not in there or type(there[k].param("outcome")) is not bool for k in numbers):
             return None
         turned = {
             there[k]: at for k in numbers
             if policy.short and (at := fork.moments.get(k)) is not None and turn_of(at.code, at.at) is not None
         }
+        told |= _told(turned.values())
         asked = [there[k] for k in numbers if there[k] not in turned]
         way = tuple([node.param("outcome") for node in asked])
         for node in [one for each in end.grown.values() for one in each]:
             since.setdefault(node, len(found))
-        own = begin.moment
+        own = first.moment
         tests = [node.inputs[0] for node in asked]
         one = Round(
-            own.variables, tests, end.moment.variables, end.grown, since, len(found), turned, begin.nodes + 1,
-            knows=policy.knows,
+            own.variables, tests, end.moment.variables, end.grown, since, len(found), turned, first.nodes + 1,
+            told, knows=policy.knows,
         )
         exits: dict[Way, Round] = {}
         for k, outcome in enumerate(way):
@@ -344,4 +349,17 @@ def _forced(
                     asked=tests[: k + 1], after=at.variables, grown={}, turns=until, leaves=True,
                 )
         found.append((way, one, exits))
+    return found
+
+
+def _told(turns: Iterable[Moment]) -> set[Node]:
+    """Return what variables became while a `while` went round."""
+    last: dict[Any, Moment] = {}
+    found: set[Node] = set()
+    for at in turns:
+        key = at.frame, position(at.code, at.at)
+        before = {} if key not in last else last[key].variables
+        changed = {value for name, value in at.variables.items() if key in last and before.get(name) is not value}
+        found |= {value for value in changed if isinstance(value, Node)}
+        last[key] = at
     return found

@@ -240,7 +240,7 @@ _lock, _users = threading.Lock(), Counter[tuple[int, str]]()
 @cache
 def heads(code: CodeType) -> dict[int, tuple[int, int]]:
     """Map calls and iterations that a `for` goes over to where it takes the next item, and where it ends."""
-    every = list(dis.get_instructions(code))
+    every = [i for i in dis.get_instructions(code) if i.opname != "EXTENDED_ARG"]  # of far jumps
     found: dict[int, tuple[int, int]] = {}
     for one, two, three in zip(every, every[1:], every[2:], strict=False):
         if (two.opname, three.opname) == ("GET_ITER", "FOR_ITER"):
@@ -262,7 +262,7 @@ def heading(code: CodeType, at: int) -> tuple[tuple[int, int], tuple[str, ...]] 
     calls = [k for k, i in enumerate(around) if i.offset in heads(code) and i.opname.startswith("CALL")]
     if own == _NOWHERE or not calls:
         return None
-    between = [i for i in around[: calls[0] + 1] if i.opname not in {"PRECALL", "KW_NAMES"}]
+    between = [i for i in around[: calls[0] + 1] if i.opname not in {"PRECALL", "KW_NAMES", "EXTENDED_ARG"}]
     names = [(callee(code, i.offset) or ("",))[-1] if i.opname == "CALL" else "" for i in between]
     return (heads(code)[between[-1].offset], tuple(names)) if _AROUND.issuperset(names) else None
 

@@ -108,7 +108,7 @@ def names_alive(code: CodeType, at: int, *, inside: bool = False) -> frozenset[s
     if alive is None or at not in number:
         return frozenset[str]().union(*_round_reads(code))
     waits = _pending(code)[number[at]] & {*code.co_varnames}
-    ahead = after[number[at]][: 1 if inside else None]
+    ahead = after[_past_prefix(code, at)][: 1 if inside else None]
     return waits.union(*[alive[n] for n in ahead], code.co_cellvars, code.co_freevars)
 
 
@@ -134,7 +134,14 @@ def runs_out(code: CodeType, at: int) -> int | None:
     """Return where the `for` that an instruction stands in takes its next item; None in others."""
     every, number, _ = _flow(code)
     head, _ = loop_around(code, at)
-    return head if head in number and every[number[head]].opname == "FOR_ITER" else None
+    first = every[_past_prefix(code, head)] if head in number else None
+    return first.offset if first is not None and first.opname == "FOR_ITER" else None
+
+
+def _past_prefix(code: CodeType, at: int) -> int:
+    """Return the place of the instruction that begins somewhere: far jumps have a prefix or two."""
+    every, number, _ = _flow(code)
+    return next(k for k in range(number[at], len(every)) if every[k].opname != "EXTENDED_ARG")
 
 
 @cache

@@ -7,7 +7,7 @@ each, and of an operation on such. So nothing is concluded from one round for an
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from functools import reduce
 from itertools import chain
@@ -24,9 +24,8 @@ from symgrad.ops.arrays.views import slice_
 from symgrad.ops.control.results import result
 from symgrad.ops.control.scan import scan
 from symgrad.ops.elementwise.logical import logical_and, logical_not, logical_or
-from symgrad.trace.control.branches import Moment
 from symgrad.trace.control.forks import Fork, Round, Way
-from symgrad.trace.control.rounds import known_by, names_alive, names_behind, position
+from symgrad.trace.control.rounds import known_by, names_alive, names_behind
 from symgrad.transforms.build import input_like, literal, make, written
 from symgrad.transforms.control.roll import rows_of, slides
 from symgrad.transforms.control.scans import within
@@ -71,7 +70,6 @@ def _with_loops_in_rounds(fork: Fork, bodies: Bodies) -> Fork | None:
     What such a loop made as it was told to go round is read in no other round, where it was not asked again.
     """
     rounds: list[dict[Way, Round]] = []
-    told = {node for each in fork.rounds for one in each.values() for node in _told(one)}
     for each in fork.rounds:
         rounds.append({})
         for way, one in each.items():
@@ -80,22 +78,10 @@ def _with_loops_in_rounds(fork: Fork, bodies: Bodies) -> Fork | None:
                 return None
             before = tuple([node for node in made.before.values() if isinstance(node, Node)])
             read = Program(before, tuple(_given(made)), start=fork.heads[0].nodes + 1).nodes()
-            if not told.isdisjoint({*read} - {*before}):
+            if not one.told.isdisjoint({*read} - {*before}):
                 return None
             rounds[-1][way] = made
     return fork._replace(rounds=rounds)
-
-
-def _told(one: Round) -> Iterator[Node]:
-    """Yield what variables became while a `while` went round."""
-    last: dict[Any, Moment] = {}
-    for at in one.turns.values():
-        key = at.frame, position(at.code, at.at)
-        before = last.get(key)
-        for name, value in at.variables.items() if before is not None else ():
-            if isinstance(value, Node) and before.variables.get(name) is not value:  # type: ignore[union-attr]
-                yield value
-        last[key] = at
 
 
 def _given(one: Round) -> list[Node]:
