@@ -113,6 +113,7 @@ ERRORS = {
     "another shape": (
         lambda: _applied({"out": {"b": np.ones(5)}}), "the gradient of out/b has shape (5,), and the parameter (4,)"),
     "no gradient": (lambda: _applied({"out": {"b": None}}), "there is no parameter to update"),
+    "no state": (lambda: _stepped(state=()), "a state that is tuple, and no dict"),
     "another state": (lambda: _stepped(state=OPTIMIZERS["sgd"].init(made()[0]), name="adam"), "holds no"),
 }
 

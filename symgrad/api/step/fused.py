@@ -38,6 +38,8 @@ def part(tree: Tree, structure: Any, moved: Sequence[int]) -> Tree:
 
 def parts(params: Tree, state: Tree, moved: Sequence[int]) -> tuple[Tree, Tree]:
     """Leave out of parameters and of a state what does not move."""
+    if not isinstance(state, dict):
+        raise ArgumentError(f"a state that is {type(state).__name__}, and no dict", instead="opt.init(params)")
     structure = flattened(params)[1]
     kept = {name: part(tree, structure, moved) for name, tree in state.items() if name not in COUNTED}
     return part(params, structure, moved), {**state, **kept}
