@@ -141,6 +141,13 @@ def test_no_dense_matrix_is_made() -> None:
     np.testing.assert_allclose(by_matrix.data, np.sum(cotangent[row] * dense[column], 1), rtol=1e-12, atol=1e-13)
 
 
+def test_columns_are_innermost() -> None:
+    """What an element adds to is looked up: that loop has no lanes, and leaps."""
+    matrix = sp.csr_array(np.ones((5, 70)))
+    text = sg.jit(lambda S, W: S @ W).lower(matrix, RNG.normal(size=(70, 16))).as_text("loops")
+    assert "i<350 tile 64 { i<350 {  }; i<350 { j<16 simd {  } } }" in text
+
+
 def test_what_is_outside_may_change() -> None:
     matrix = sp.csr_array(D)
     product = sg.jit(lambda x: matrix @ x)

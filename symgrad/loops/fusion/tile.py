@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from symgrad.ir.notation import Access, Apply, Axis, How, Lookup, Number, Role, Statement, axes_of, parts
+from symgrad.ir.notation import Access, Apply, Axis, How, Lookup, Number, Role, Statement, axes_of, varies
 from symgrad.ir.op import Elementwise
 from symgrad.loops.cost import elements
 from symgrad.loops.fusion.parallelize import pays
@@ -171,7 +171,7 @@ def unit_stride(loop: Loop, statements: list[Statement]) -> int:
             for position, index in enumerate(access.indices):
                 if index in loop.members:
                     score += 1 if position == last else -1
-                elif not isinstance(index, (int, Axis)) and any(p in loop.members for p in parts(index)):
+                elif not isinstance(index, (int, Axis)) and varies(index, loop.members):
                     score -= 1 if position < last or isinstance(index, Lookup) else 0
     return score
 
