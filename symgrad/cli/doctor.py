@@ -93,11 +93,11 @@ def cached() -> Rows:
     return [
         ["cache", str(state.folder)],
         ["cache state", use],
-        ["cache size", f"{size(state.bytes)} of {size(state.limit)}, {state.entries} libraries"],
+        ["cache size", f"{bytes_shown(state.bytes)} of {bytes_shown(state.limit)}, {state.entries} libraries"],
     ]
 
 
-def size(count: int) -> str:
+def bytes_shown(count: int) -> str:
     """Print a number of bytes.
 
     >>> size(512), size(3 * 2**20)

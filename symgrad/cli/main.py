@@ -220,9 +220,9 @@ def clear() -> None:
     """Delete them."""
     from symgrad.build.cache.store import clear as delete
     from symgrad.build.cache.store import location
-    from symgrad.cli.doctor import size
+    from symgrad.cli.doctor import bytes_shown
 
-    click.echo(f"{size(delete())} freed in {location()}")
+    click.echo(f"{bytes_shown(delete())} freed in {location()}")
 
 
 @cli.command()

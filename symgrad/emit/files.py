@@ -45,14 +45,14 @@ def checksum(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def write(folder: Path, files: Mapping[str, str]) -> None:
+def write_files(folder: Path, files: Mapping[str, str]) -> None:
     """Write files into a folder, which is made, or holds an earlier package.
 
     They are written beside it first. A new folder appears under its name at once; in an old one file after file is
     replaced, and all are put back where that fails or is interrupted.
 
     Raises:
-        ArgumentValueError: a file is there that `write` did not write, or was changed since, or no folder can be made.
+        ArgumentValueError: a file is there that this did not write, or was changed since, or no folder can be made.
     """
     stale = refuse_foreign(folder, files)
     above = [parent for parent in folder.parents if not parent.exists()]

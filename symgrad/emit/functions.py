@@ -32,7 +32,7 @@ from symgrad.render.package import functions_text as printed
 from symgrad.render.printer import index, size, size_functions
 from symgrad.render.views import FunctionView
 from symgrad.trace.lines import definition
-from symgrad.transforms.debug_nans import Watch, with_flags
+from symgrad.transforms.debug_nans import WatchedValues, with_flags
 
 if TYPE_CHECKING:
     from symgrad.api.call.function import Lowered
@@ -81,7 +81,7 @@ class Cores:
     lowered: Lowered
     core: Core
     watched: Core
-    watch: Watch
+    watch: WatchedValues
     first: int
 
     @property

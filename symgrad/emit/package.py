@@ -14,7 +14,7 @@ from symgrad.api.call.arguments import Argnums
 from symgrad.api.report import cost_of, memory_of
 from symgrad.build.toolchain.compiler import rows_of_eight
 from symgrad.emit.derive import derive
-from symgrad.emit.files import FORMAT, REPORT, Package, checksum, refuse_foreign, write
+from symgrad.emit.files import FORMAT, REPORT, Package, checksum, refuse_foreign, write_files
 from symgrad.emit.functions import (
     EMBEDDED,
     FAST,
@@ -224,7 +224,7 @@ def emit_calls(
         "files": {name: checksum(text.encode()) for name, text in texts.items()},
     }
     texts[REPORT] = json.dumps(report, indent=2) + "\n"
-    write(asked.out, texts)
+    write_files(asked.out, texts)
     return Package(asked.out, asked.name, tuple([made.name for made in functions]), tuple(texts), report)
 
 

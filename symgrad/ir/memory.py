@@ -30,7 +30,7 @@ LONGEST = 8
 """Bytes of the longest element."""
 
 
-def refuse(program: Program) -> None:
+def refuse_huge(program: Program) -> None:
     """Refuse a program with an array of known extents that cannot be.
 
     Raises:

@@ -17,7 +17,7 @@ Array = np.ndarray[Any, Any]
 UNWRITTEN = {"f": np.nan, "i": -0x55, "u": 0x55, "b": True}
 
 
-class Memory(np.ndarray[Any, Any]):
+class CheckedArray(np.ndarray[Any, Any]):
     """An array in which no index counts from the end."""
 
     def __getitem__(self, index: Any) -> Any:
@@ -33,9 +33,9 @@ def _in_bounds(index: Any) -> Any:
     return index
 
 
-def memory(dtype: str, shape: tuple[int, ...]) -> Memory:
+def memory(dtype: str, shape: tuple[int, ...]) -> CheckedArray:
     """Make memory that nobody has written."""
-    return np.full(shape, UNWRITTEN[np.dtype(dtype).kind], dtype).view(Memory)
+    return np.full(shape, UNWRITTEN[np.dtype(dtype).kind], dtype).view(CheckedArray)
 
 
 stack = memory
@@ -46,7 +46,7 @@ def workspace(size: int) -> Array:
     return np.full(size, 0xFF, np.uint8)
 
 
-def slot(space: Array, offset: int, dtype: str, shape: tuple[int, ...]) -> Memory:
+def slot(space: Array, offset: int, dtype: str, shape: tuple[int, ...]) -> CheckedArray:
     """Return an array in the workspace.
 
     Raises:
@@ -55,7 +55,7 @@ def slot(space: Array, offset: int, dtype: str, shape: tuple[int, ...]) -> Memor
     end = offset + prod(shape) * np.dtype(dtype).itemsize
     if end > len(space):
         raise IndexError(f"bytes {offset} to {end} of a workspace of {len(space)}")
-    return space[offset:end].view(dtype).reshape(shape).view(Memory)
+    return space[offset:end].view(dtype).reshape(shape).view(CheckedArray)
 
 
 def at(index: Any, extent: int) -> int:

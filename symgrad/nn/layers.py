@@ -30,7 +30,7 @@ def dense(params: Mapping[str, Any], x: Any) -> Any:
     array([[11.5]])
     """
     W = params["W"]
-    fits("dense", x, W, np.shape(x)[-1:], np.shape(W)[:1])
+    check_shapes("dense", x, W, np.shape(x)[-1:], np.shape(W)[:1])
     y = x @ W
     return y + params["b"] if "b" in params else y
 
@@ -68,7 +68,7 @@ def batch_norm(
     >>> y.ravel(), statistics["mean"]
     (array([-1.,  1.]), array([0.2]))
     """
-    fits("batch_norm", x, params["scale"], np.shape(x)[-1:], np.shape(params["scale"]))
+    check_shapes("batch_norm", x, params["scale"], np.shape(x)[-1:], np.shape(params["scale"]))
     mean, var = statistics["mean"], statistics["var"]
     if training:
         axes = tuple(range(np.ndim(x) - 1))
@@ -91,7 +91,7 @@ def layer_norm(params: Mapping[str, Any], x: Any, eps: float = 1e-3) -> Any:
     >>> layer_norm({"scale": np.ones(2), "bias": np.zeros(2)}, np.array([1.0, 3.0]), eps=0.0)
     array([-1.,  1.])
     """
-    fits("layer_norm", x, params["scale"], np.shape(x)[-1:], np.shape(params["scale"]))
+    check_shapes("layer_norm", x, params["scale"], np.shape(x)[-1:], np.shape(params["scale"]))
     off = x - np.mean(x, axis=-1, keepdims=True)
     return off / np.sqrt(np.mean(off * off, axis=-1, keepdims=True) + eps) * params["scale"] + params["bias"]
 
@@ -166,8 +166,8 @@ def attention(q: Any, k: Any, v: Any, mask: Any = None) -> Any:
     >>> attention(np.zeros((2, 1)), np.zeros((2, 1)), np.array([[2.0], [4.0]]), see).ravel()
     array([2., 3.])
     """
-    fits("attention", q, k, np.shape(q)[-1:], np.shape(k)[-1:])
-    fits("attention", k, v, np.shape(k)[-2:-1], np.shape(v)[-2:-1])
+    check_shapes("attention", q, k, np.shape(q)[-1:], np.shape(k)[-1:])
+    check_shapes("attention", k, v, np.shape(k)[-2:-1], np.shape(v)[-2:-1])
     scores = q @ np.swapaxes(k, -1, -2) / np.sqrt(np.shape(q)[-1])
     if mask is None:
         weights = np.exp(scores - np.max(scores, axis=-1, keepdims=True))
@@ -179,7 +179,7 @@ def attention(q: Any, k: Any, v: Any, mask: Any = None) -> Any:
     return weights / np.where(any_seen, np.sum(weights, axis=-1, keepdims=True), 1.0) @ v
 
 
-def fits(layer: str, x: Any, of: Any, mine: tuple[Any, ...], theirs: tuple[Any, ...]) -> None:
+def check_shapes(layer: str, x: Any, of: Any, mine: tuple[Any, ...], theirs: tuple[Any, ...]) -> None:
     """Refuse what does not fit, with both shapes."""
     if mine != theirs:
         raise ArgumentValueError(

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from symgrad.api.modes.control import scan
-from symgrad.nn.layers import fits
+from symgrad.nn.layers import check_shapes
 
 
 def lstm(params: Mapping[str, Any], x: Any, state: tuple[Any, Any] | None = None) -> tuple[Any, tuple[Any, Any]]:
@@ -71,9 +71,9 @@ def _along_time(
     """Run a step along time, behind the product of all inputs at once."""
     Wx, Wh, b = params["Wx"], params["Wh"], params["b"]
     units = np.shape(Wh)[0]
-    fits(layer, x, Wx, np.shape(x)[2:], np.shape(Wx)[:1])
-    fits(layer, Wx, Wh, np.shape(Wx)[1:], np.shape(Wh)[1:])
-    fits(layer, Wh, b, (gates * units,), np.shape(b))
+    check_shapes(layer, x, Wx, np.shape(x)[2:], np.shape(Wx)[:1])
+    check_shapes(layer, Wx, Wh, np.shape(Wx)[1:], np.shape(Wh)[1:])
+    check_shapes(layer, Wh, b, (gates * units,), np.shape(b))
     if state is None:
         zeros = np.zeros((np.shape(x)[1], units), np.result_type(x.dtype, Wh.dtype))
         state = zeros if parts == 1 else (zeros,) * parts

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
 from symgrad.errors import ArgumentValueError
-from symgrad.nn.layers import fits
+from symgrad.nn.layers import check_shapes
 
 Padding = Literal["VALID", "SAME"] | Sequence[tuple[int, int]]
 
@@ -107,7 +107,7 @@ def _correlated(
             instead=f"{len(strides) + 2} axes of each: batch, extents, channels; window, channels, out",
         )
     channels = np.shape(x)[-1]
-    fits(layer, x, W, (channels, out % groups), (inner * groups, 0))
+    check_shapes(layer, x, W, (channels, out % groups), (inner * groups, 0))
     seen = _windows(layer, x, window, strides, padding, 0.0)  # batch, places, channels, window
     batch, *places = np.shape(seen)[: len(strides) + 1]
     size = int(np.prod(window)) * inner

@@ -32,7 +32,7 @@ class Schedule:
 
     def __call__(self, t: Any) -> Any:
         """Return the value after `t` updates."""
-        return number(self.function(t, **self.numbers))
+        return as_number(self.function(t, **self.numbers))
 
 
 @dataclass(frozen=True)
@@ -119,7 +119,7 @@ class Optimizer:
         """
         tree_map(_check_shapes, params, grads)
         try:
-            old, t = {**state}, number(state["t"])
+            old, t = {**state}, as_number(state["t"])
             kept = {name: value for name, value in old.items() if name not in {"t", "hyper"}}
             new = params
             for link, (slots, names) in zip(self.links, self._names, strict=True):
@@ -183,15 +183,15 @@ def chain(*parts: Optimizer) -> Optimizer:
     return Optimizer(tuple([link for part in parts for link in part.links]))
 
 
-def number(value: Any) -> Any:
+def as_number(value: Any) -> Any:
     """Return a number without axes as Python's, which promotes weakly."""
     return value.item() if hasattr(value, "item") else value
 
 
 def _setting_at(value: Any, name: str, hyper: Mapping[str, Any], t: Any) -> Any:
     if isinstance(value, Schedule):
-        return number(value.function(t, **{n: number(hyper[f"{name}/{n}"]) for n in value.numbers}))
-    return number(value(t) if callable(value) else hyper[name])
+        return as_number(value.function(t, **{n: as_number(hyper[f"{name}/{n}"]) for n in value.numbers}))
+    return as_number(value(t) if callable(value) else hyper[name])
 
 
 def _check_shapes(param: Any, grad: Any) -> None:

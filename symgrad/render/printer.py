@@ -54,16 +54,16 @@ Levels = frozenset[Level]
 ANY = frozenset(Level)
 
 
-def least(level: Level) -> Levels:
+def tight(level: Level) -> Levels:
     """Return what binds at least so tightly."""
     return frozenset([each for each in Level if each >= level])
 
 
-SUMS, PRODUCTS, UNARIES, ATOMS = map(least, (Level.SUM, Level.PRODUCT, Level.UNARY, Level.ATOM))
+SUMS, PRODUCTS, UNARIES, ATOMS = map(tight, (Level.SUM, Level.PRODUCT, Level.UNARY, Level.ATOM))
 
 OPERATORS: dict[str, tuple[Level, Levels, Levels]] = {
-    "||": (Level.OR, least(Level.COMPARISON) | {Level.OR}, least(Level.COMPARISON)),
-    "&&": (Level.AND, least(Level.AND), least(Level.COMPARISON)),
+    "||": (Level.OR, tight(Level.COMPARISON) | {Level.OR}, tight(Level.COMPARISON)),
+    "&&": (Level.AND, tight(Level.AND), tight(Level.COMPARISON)),
     **dict.fromkeys(["==", "!=", "<", ">", "<=", ">="], (Level.COMPARISON, SUMS, SUMS)),
     **dict.fromkeys(["&", "|", "^", "<<", ">>"], (Level.BITS, UNARIES, UNARIES)),
     **dict.fromkeys(["+", "-"], (Level.SUM, SUMS, PRODUCTS)),
@@ -107,7 +107,7 @@ def _parse_choice(tokens: list[str]) -> _Tree:
     tokens.pop()
     chosen = _parse_choice(tokens)
     tokens.pop()
-    return _Tree(Level.CHOICE, ((made, least(Level.OR)), (chosen, least(Level.OR)), (_parse_choice(tokens), ANY)))
+    return _Tree(Level.CHOICE, ((made, tight(Level.OR)), (chosen, tight(Level.OR)), (_parse_choice(tokens), ANY)))
 
 
 def _parse_binary(tokens: list[str], loosest: int) -> _Tree:

@@ -26,7 +26,7 @@ from symgrad.errors import (
     UnsupportedError,
     heard,
 )
-from symgrad.ir.memory import refuse
+from symgrad.ir.memory import refuse_huge
 from symgrad.ir.node import Graph, Node
 from symgrad.ir.program import Program
 from symgrad.ir.shapes import is_static
@@ -169,7 +169,7 @@ def trace(
             if outside:
                 program = graph.outside.read_by(program)
             _refuse_strays(program)
-            refuse(program)
+            refuse_huge(program)
         return Traced(program, tree, now.differentiated, graph.outside)
     except SymgradError:
         if waited == answer_scipy():

@@ -36,7 +36,7 @@ class Watched(NamedTuple):
     reads: tuple[int, ...]
 
 
-class Watch(NamedTuple):
+class WatchedValues(NamedTuple):
     """The watched values of a program, and the numbers of those that are its results."""
 
     name: str
@@ -73,7 +73,7 @@ Handing = Callable[[Any], Any]
 class Looking:
     """What looks at the flags, the last result, before it hands out the others."""
 
-    watch: Watch
+    watch: WatchedValues
     unflatten: Handing
 
     def __call__(self, results: Any) -> Any:
@@ -97,7 +97,7 @@ def watched(program: Program, unflatten: Handing) -> tuple[Program, Looking]:
 
 
 @ends_here
-def with_flags(program: Program) -> tuple[Program, Watch]:
+def with_flags(program: Program) -> tuple[Program, WatchedValues]:
     """Add an output with a flag for every floating-point value; say what the flags are of."""
     program, trace = opened(program)
     numbers: dict[Node, tuple[int, ...]] = {}
@@ -106,7 +106,7 @@ def with_flags(program: Program) -> tuple[Program, Watch]:
     found = _one_array(trace.graph, flags)
     results = tuple(dict.fromkeys([k for o in program.results for k in numbers[o]]))
     labels = program.labels or tuple([f"out{k}" for k in range(len(program.outputs))])
-    return replace(program, outputs=(*program.outputs, found), labels=(*labels, "not_finite")), Watch(
+    return replace(program, outputs=(*program.outputs, found), labels=(*labels, "not_finite")), WatchedValues(
         program.name, values, results
     )
 

@@ -13,7 +13,7 @@ import pytest
 import symgrad as sg
 from benchmarks.measure import interleaved
 from symgrad.ops import OPS
-from symgrad.transforms.control.checkpoints import bytes_of
+from symgrad.transforms.control.checkpoints import memory_amount
 from symgrad.transforms.derive import control
 from tests.table import INTERPRETED
 
@@ -282,7 +282,7 @@ def test_checkpoint_computes_again():
     [("1MB", 10**6), ("64 KiB", 65536), ("2 g", 2 * 10**9), (100, 100), ("1.5k", 1500), ("10 B", 10)],
 )
 def test_amounts_of_memory(text, count):
-    assert bytes_of(text) == count
+    assert memory_amount(text) == count
 
 
 WRONG: dict[str, tuple[dict[str, Any], str]] = {

@@ -44,7 +44,7 @@ from symgrad.options import Options
 from symgrad.pipeline import NAMES, Built, Stages, build, optimized, uncollected
 from symgrad.trace import optree
 from symgrad.trace.control.branches import Branch, Branches, branches_of
-from symgrad.trace.control.lengths import Again, Lengths
+from symgrad.trace.control.lengths import Lengths, TraceAgain
 from symgrad.trace.lines import shortened
 from symgrad.trace.numpy.replaced import standing_for
 from symgrad.trace.outside import constants_for
@@ -555,7 +555,7 @@ class Function(Generic[P, R]):
             try:
                 with uncollected(), lengths.counting():
                     program, unflatten, tree, outside = self._passed(signature, stages, branches, by_value)
-            except Again:
+            except TraceAgain:
                 continue
             except Exception as error:
                 if lengths.are_why(branches) or (isinstance(error, MutationError) and lengths.constructs(error)):

@@ -144,7 +144,7 @@ def _runs_of(body: Program, fixed: int, carried: int, steps: Any, checkpoint: An
     """Return how long runs are, of which only what is carried into them is kept."""
     if memory is None:
         return checkpoints.lengths(checkpoint, steps, body.inputs[fixed : fixed + carried])
-    return checkpoints.fitting(body, fixed, carried, steps, memory)
+    return checkpoints.run_lengths(body, fixed, carried, steps, memory)
 
 
 @contextmanager

@@ -27,7 +27,7 @@ from symgrad.trace.signature import Signature, flatten, leaf_spec
 from symgrad.trace.state import Trace, current
 from symgrad.trace.trace import trace
 from symgrad.trace.tracer import Tracer, as_node
-from symgrad.transforms.derive.jvp import broken, fresh, linear
+from symgrad.transforms.derive.jvp import broken, fresh, outputs_are_linear
 from symgrad.transforms.derive.vjp import sweep
 
 
@@ -65,10 +65,10 @@ class Custom(ABC):
         active = current()
         if active is None or not any(is_traced(leaf) for leaf in leaves):
             return self.fun(*arguments)
-        return Recorded(self, nondiff, tree, active, leaves).result()
+        return CustomCall(self, nondiff, tree, active, leaves).result()
 
     @abstractmethod
-    def cotangents(self, call: Recorded, g: Any, y: Any, x: list[Any]) -> tuple[Any, ...]:
+    def cotangents(self, call: CustomCall, g: Any, y: Any, x: list[Any]) -> tuple[Any, ...]:
         """Return a cotangent, or None, for each leaf of the arguments."""
 
     def _set(self) -> None:
@@ -83,7 +83,7 @@ class Custom(ABC):
         return NoGradient(f"{self.name} has no rule", instead=f"{self.name}.{what}")
 
 
-class Recorded:
+class CustomCall:
     """One call of a custom function in a trace: what it was called with, and what it made."""
 
     def __init__(self, custom: Custom, nondiff: dict[int, Any], tree: Any, active: Trace, leaves: list[Any]) -> None:
@@ -247,7 +247,7 @@ class custom_vjp(Custom):  # noqa: N801 - a decorator, and JAX's name
         self.fwd, self.bwd = fwd, bwd
         self._set()
 
-    def cotangents(self, call: Recorded, g: Any, y: Any, x: list[Any]) -> tuple[Any, ...]:  # noqa: ARG002 - of a rule
+    def cotangents(self, call: CustomCall, g: Any, y: Any, x: list[Any]) -> tuple[Any, ...]:  # noqa: ARG002 - of a rule
         """Run the forward pass for its residuals (what it shares with the function is one), then the backward pass."""
         if self.fwd is None or self.bwd is None:
             raise self._missing("defvjp(fwd, bwd)")
@@ -286,7 +286,7 @@ class custom_jvp(Custom):  # noqa: N801 - a decorator, and JAX's name
         self._set()
         return rule
 
-    def cotangents(self, call: Recorded, g: Any, y: Any, x: list[Any]) -> tuple[Any, ...]:  # noqa: ARG002 - of a rule
+    def cotangents(self, call: CustomCall, g: Any, y: Any, x: list[Any]) -> tuple[Any, ...]:  # noqa: ARG002 - of a rule
         """Transpose the rule: run it on fresh tangents, and go back from the result's to theirs."""
         if self.jvp is None:
             raise self._missing("defjvp(rule)")
@@ -303,7 +303,7 @@ class custom_jvp(Custom):  # noqa: N801 - a decorator, and JAX's name
         cut = Program(tuple(ts), (out,), scope=active.graph, start=ts[0].number)
         by = [t for t in ts if t.dtype.kind == "f"]
         found = sweep(active, cut, {out: g}, by)
-        if not linear(found, ts, [out]):
+        if not outputs_are_linear(found, ts, [out]):
             raise NoGradient(f"the rule of {self.name} is not linear in the tangents")
         op = broken(active, [out], ts)
         if op is not None:

@@ -18,7 +18,7 @@ from weakref import WeakValueDictionary
 import numpy as np
 
 from symgrad.api.call.captures import Captured
-from symgrad.api.rules.custom import Custom, Recorded
+from symgrad.api.rules.custom import Custom, CustomCall
 from symgrad.errors import ArgumentError
 from symgrad.ops.declare.forms import ANSWERS, is_traced
 from symgrad.trace.lines import user_line
@@ -157,7 +157,7 @@ class Overridden(Custom):
             one.name, one.override = self.name, self.override
             nondiff = {k: a for k, a in enumerate(arguments) if not traced[k]}
             leaves, tree = flatten(tuple([a for k, a in enumerate(arguments) if traced[k]]))
-            return Recorded(one, nondiff, tree, trace, leaves).result()
+            return CustomCall(one, nondiff, tree, trace, leaves).result()
         finally:
             active.functions[self.fun] = self
 
@@ -167,7 +167,7 @@ class Overridden(Custom):
             return lambda *args: answered(self.fun, args, dict(kwargs))
         return partial(self.fun, **kwargs) if kwargs else self.fun
 
-    def cotangents(self, call: Recorded, g: Any, y: Any, x: list[Any]) -> tuple[Any, ...]:
+    def cotangents(self, call: CustomCall, g: Any, y: Any, x: list[Any]) -> tuple[Any, ...]:
         """Run the user's rule: a cotangent for each argument, or for each that is traced."""
         given, result = [call.results.unflatten(call.parts(v)) for v in (g, y)]
         found = self.user_rule(given, result, *call.arguments(x))

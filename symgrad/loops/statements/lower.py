@@ -167,7 +167,7 @@ class _Lowering:
                 after = program.outputs[k - fixed]
                 states.append(self.carried(own, read, node.line, after))
                 inside.reading(own, _all_of(states[-1]))
-                inside.counts |= {after} if counts(own, read, after, length) else set()
+                inside.counts |= {after} if counts_steps(own, read, after, length) else set()
             elif source.array is None and not count:
                 index = substitute(source.literal.index, {source.axes[0]: axis}) if source.axes else None
                 literal = source.literal if index is None else IndexValue(index, read.dtype)
@@ -205,7 +205,7 @@ class _Lowering:
             for own, source in zip(program.inputs, sources, strict=True):
                 inside.reading(own, source)
             stands = [inside.stands[state, False] for state in states]
-            inside.counts = {after for own, read, after in carried if counts(own, read, after, most)}
+            inside.counts = {after for own, read, after in carried if counts_steps(own, read, after, most)}
             programs.append(inside.held(self, program.inputs[fixed:] if program is body else ()))
             places.append(tuple([reads.setdefault(array, len(reads)) for array, _ in inside.stands]))
         programs[1], inplace = updated(programs[1], stands)
@@ -434,7 +434,7 @@ def is_made(name: str) -> bool:
     return re.fullmatch(r"[a-z]\d+_?", name) is not None
 
 
-def counts(x: Node, begin: Node, after: Node, most: Dim | None) -> bool:
+def counts_steps(x: Node, begin: Node, after: Node, most: Dim | None) -> bool:
     """Whether what a loop carries counts its steps from a number on, by a number, so that it cannot overflow.
 
     A loop without a bound has fewer steps than 64 bits count one by one.

@@ -196,7 +196,7 @@ def resolved(s: Statement, by: dict[Axis, int]) -> Statement:
     return s.with_(target=target, value=value, axes=axes)
 
 
-def number(value: Any, dtype: np.dtype[Any]) -> Number:
+def as_literal(value: Any, dtype: np.dtype[Any]) -> Number:
     """Make a literal of a dtype."""
     return Number(np.asarray(value).astype(dtype).item(), dtype)
 
@@ -204,7 +204,7 @@ def number(value: Any, dtype: np.dtype[Any]) -> Number:
 def folded_value(value: Apply | IndexValue) -> Any:
     """Compute what is known now, as `simplify` does."""
     if isinstance(value, IndexValue):
-        return number(value.index, value.dtype) if type(value.index) is int else value
+        return as_literal(value.index, value.dtype) if type(value.index) is int else value
     if value.op.numpy is np.where and isinstance(value.args[0], Number):
         kept = value.args[1 if value.args[0].value else 2]
         if dtype_of(kept) == value.dtype:
@@ -213,7 +213,8 @@ def folded_value(value: Apply | IndexValue) -> Any:
         return _without_unit_factors(value)
     known: Any = [np.asarray(a.value, a.dtype) for a in value.args]  # type: ignore[union-attr]  # numbers, all of them
     with np.errstate(all="ignore"):
-        return number(value.op.evaluate(*known, **dict(zip(value.op.params, value.params, strict=True))), value.dtype)
+        found = value.op.evaluate(*known, **dict(zip(value.op.params, value.params, strict=True)))
+    return as_literal(found, value.dtype)
 
 
 def _without_unit_factors(value: Apply) -> Any:
@@ -239,7 +240,7 @@ def element(access: Access, by: dict[Axis, int]) -> Any:
     if array.kind is Kind.CONSTANT and not flat and all(
         type(i) is int and type(dim) is int and 0 <= i < dim for i, dim in zip(indices, array.shape, strict=True)
     ):
-        return number(array.data[indices], array.dtype)
+        return as_literal(array.data[indices], array.dtype)
     return access.moved(indices) if flat is access.flat else Access(array, indices, flat)
 
 
@@ -391,7 +392,7 @@ def propagated(statements: list[Statement], born: list[Array]) -> list[Statement
             if s.how == How.ADD and array in known and writes_all(s):
                 place, start = known[array]
                 with np.errstate(all="ignore"):
-                    total = number(np.add(*[np.asarray(x.value, x.dtype) for x in (start, value)]), array.dtype)
+                    total = as_literal(np.add(*[np.asarray(x.value, x.dtype) for x in (start, value)]), array.dtype)
                 known[array], kept[place] = (place, total), kept[place].with_(value=total)
                 continue
             if s.how == How.ADD and array in sums and value.value == 0:

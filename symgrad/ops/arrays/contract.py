@@ -23,7 +23,7 @@ from symgrad.ops.declare.forms import OPS, answers, apply, normal_axis, refuse, 
 LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
-def parse(subscripts: str) -> tuple[list[str], str]:
+def parse_labels(subscripts: str) -> tuple[list[str], str]:
     """Split ``"ij,jk->ik"`` into the operands' labels and the result's."""
     left, result = subscripts.split("->")
     return left.split(","), result
@@ -46,14 +46,14 @@ def _label_extents(terms: list[str], operands: Any) -> dict[str, Dim]:
 
 
 def _infer(*operands: Node, subscripts: str) -> tuple[Shape, Any]:
-    terms, result = parse(subscripts)
+    terms, result = parse_labels(subscripts)
     extents = _label_extents(terms, operands)
     return tuple([extents[label] for label in result]), operands[0].dtype
 
 
 def _body(node: Node) -> Body:
     """``T[out] += A[...] * B[...]`` over every label: shape rule and loops in one line."""
-    terms, result = parse(node.params[0])
+    terms, result = parse_labels(node.params[0])
     axes = {label: Axis(label, dim) for label, dim in _label_extents(terms, node.inputs).items()}
     dtype, start = node.dtype, axes_of(node.shape)
     times = "logical_and" if dtype.kind == "b" else "multiply"
@@ -71,7 +71,7 @@ def _body(node: Node) -> Body:
 
 def _contraction_vjp(g: Any, y: Any, *operands: Any, subscripts: str) -> Any:
     """Swap an operand's labels with the result's; labels nobody else has are broadcast, places of zeros left out."""
-    terms, result = parse(subscripts)
+    terms, result = parse_labels(subscripts)
     where = dict(zip(result, placed_in(g), strict=True))
     cotangents = []
     for k, labels in enumerate(terms):
@@ -98,7 +98,7 @@ def _cut_along(labels: str, x: Any, where: dict[str, Any]) -> Any:
 
 def _einsum_text(node: Node, names: list[str]) -> str:
     subscripts = node.params[0]
-    terms, result = parse(subscripts)
+    terms, result = parse_labels(subscripts)
     if len(terms) == 2 and terms[0] and terms[1] and terms[0][-1] == terms[1][-2 if len(terms[1]) > 1 else 0]:
         rows, columns = terms[0][:-1], terms[1][-1] if len(terms[1]) > 1 else ""
         batch = terms[1][:-2]
@@ -110,7 +110,7 @@ def _einsum_text(node: Node, names: list[str]) -> str:
 einsum = structured(
     name="einsum", params=("subscripts",), infer=_infer, body=_body, vjp=_contraction_vjp, text=_einsum_text,
     evaluate=lambda *operands, subscripts: np.einsum(subscripts, *operands, optimize=len(operands) > 1),
-    regular=True, linear=(0, 1, 2), labels=parse,
+    regular=True, linear=(0, 1, 2), labels=parse_labels,
     sample=(case(lambda a, b: (a @ b) ** 2, (3, 4), (4, 2)), case(lambda a, b: a @ b, (4,), (4,)),
             case(lambda a, b: (a @ b) ** 2, (2, 3, 4), (4,)),
             case(lambda a, b: np.einsum("ij,kj->ik", a, b) ** 2, (2, 3), (4, 3)),
@@ -129,7 +129,7 @@ def contract(subscripts: str, *operands: Any) -> Any:
     parts = [lift(x) for x in operands]
     kind = np.result_type(*[p.dtype for p in parts])
     parts = [p if p.dtype == kind else p.astype(kind) for p in parts]
-    terms, result = parse(subscripts)
+    terms, result = parse_labels(subscripts)
     for k, labels in enumerate(terms):
         terms[k], parts[k] = _with_distinct_labels(labels, parts[k])
     terms, parts = _unstretched(terms, parts)

@@ -357,7 +357,7 @@ def equal(one: Any, other: Any, traced: Any, otherwise: str) -> bool:
     return same
 
 
-def fit(a: Any, b: Any, one: Any, other: Any) -> bool:
+def extents_fit(a: Any, b: Any, one: Any, other: Any) -> bool:
     """Whether an extent of one array equals one of another's, where that decides what is done with them."""
     shown = " and ".join([shapes.show(shape_of(x)) for x in (a, b)])
     why = f"whether the shapes {shown} fit together is asked, and in this call alone they may"
@@ -367,7 +367,7 @@ def fit(a: Any, b: Any, one: Any, other: Any) -> bool:
 def same_shape(a: Any, b: Any) -> bool:
     """Whether two arrays have one shape, where that decides what is done with them."""
     pairs = zip(shape_of(a), shape_of(b), strict=False)
-    return bool(a.ndim == b.ndim and all(fit(a, b, one, other) for one, other in pairs))
+    return bool(a.ndim == b.ndim and all(extents_fit(a, b, one, other) for one, other in pairs))
 
 
 def dims(shape: Any) -> Shape:

@@ -13,7 +13,7 @@ from symgrad.ops.arrays.copies import fresh, promoted
 from symgrad.ops.arrays.joining import lift
 from symgrad.ops.declare.forms import (
     answers,
-    fit,
+    extents_fit,
     refuse,
     same_shape,
     shape_of,
@@ -169,7 +169,7 @@ def array_equiv(a1: Any, a2: Any) -> Any:
     a1, a2 = lift(a1), lift(a2)
     pairs = zip(reversed(shape_of(a1)), reversed(shape_of(a2)), strict=False)
     for one, other in pairs:
-        if not any(fit(a1, a2, *pair) for pair in ((one, other), (one, 1), (other, 1))):
+        if not any(extents_fit(a1, a2, *pair) for pair in ((one, other), (one, 1), (other, 1))):
             return False
     return np.all(np.equal(a1, a2))
 

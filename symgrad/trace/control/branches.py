@@ -31,7 +31,7 @@ from symgrad.trace.tracer import Tracer, as_node
 
 if TYPE_CHECKING:
     from symgrad.trace.control.carried import Carrying
-    from symgrad.trace.control.lengths import Lengths, Steps
+    from symgrad.trace.control.lengths import Lengths, TracedRounds
 
 
 class Branch(NamedTuple):
@@ -104,10 +104,10 @@ class Moment(NamedTuple):
     clock: int = 0
     again: int = 0
     around: tuple[FrameType, int] | None = None
-    within: tuple[Steps, ...] = ()
+    within: tuple[TracedRounds, ...] = ()
 
     @property
-    def counts(self) -> Steps | None:
+    def counts(self) -> TracedRounds | None:
         """The loop that asks, where it is one that counts by a traced number."""
         return self.within[-1] if self.within and self.within[-1].at == self.at else None
 
@@ -239,7 +239,7 @@ class Branches:
 
     def clear(self) -> None:
         """Begin once more."""
-        self.steps: list[Steps] = []
+        self.steps: list[TracedRounds] = []
         self.counts: dict[int, Any] = {}
         self.asked = 0
         self.unknown: set[Node] = set()

@@ -37,7 +37,7 @@ WEAK = {kind: kind for kind in (bool, int, float)}
 """Python's numbers, and what traced ones are in its arithmetic."""
 
 
-def is_number(value: Any) -> bool:
+def is_plain_number(value: Any) -> bool:
     """Whether a value is one of Python's numbers, or of NumPy's."""
     return type(value) in WEAK or (issubclass(type(value), np.generic) and value.dtype.kind in "biuf")
 
@@ -154,7 +154,7 @@ class Carrying:
                 value.begin_traced()
             if kind is Tracer and value.owner is trace and value.is_number and runs_out(frame.f_code, at) is not None:
                 node, weak = value.node, value.weak
-            elif is_number(value):
+            elif is_plain_number(value):
                 node, weak = constant(trace, value), WEAK.get(kind)
             else:
                 return value
@@ -185,7 +185,7 @@ class Carrying:
         return {("", ~head, 0): number for head, number in own.items() if head <= at <= loops[head]}
 
 
-class Loop(NamedTuple):
+class CarriedLoop(NamedTuple):
     """How many conditions of a loop are guards; its variables: plain numbers, and what else differs in its rounds."""
 
     guards: int
@@ -193,14 +193,14 @@ class Loop(NamedTuple):
     differ: tuple[str, ...]
 
 
-def deciding(branches: Branches, program: Program) -> dict[Key, Loop]:
+def deciding(branches: Branches, program: Program) -> dict[Key, CarriedLoop]:
     """Find the loops whose conditions are guards, many of them, and that carry plain values or did not long ago."""
     groups: dict[Any, list[Moment]] = {}
     for node in program.guards:
         moment = branches.seen.get(node.param("number"))
         if moment is not None and not moment.counts and moment.around is not None:
             groups.setdefault(moment.around, []).append(moment)
-    found: dict[Key, Loop] = {}
+    found: dict[Key, CarriedLoop] = {}
     for (frame, head), moments in groups.items():
         code = frame.f_code
         if len(moments) < (FORS if runs_out(code, head) is not None else WHILES):
@@ -218,9 +218,9 @@ def deciding(branches: Branches, program: Program) -> dict[Key, Loop]:
             name: [[getattr(v, "value", v) for _, v in values if v is not None] for values in own]
             for name, own in columns.items()
         }
-        loop = Loop(
+        loop = CarriedLoop(
             len(moments),
-            tuple([name for name in names if any(map(is_number, chain(*plain.get(name, ()))))]),
+            tuple([name for name in names if any(map(is_plain_number, chain(*plain.get(name, ()))))]),
             tuple([
                 name for name, own in plain.items() if sum(map(bool, own)) > 1 or len({*map(len, columns[name])}) > 1
             ]),

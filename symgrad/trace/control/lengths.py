@@ -43,7 +43,7 @@ LEAST = 5
 """So many rounds are traced of a loop of any length: in the last ones all variables are those of the round before."""
 
 
-class Again(BaseException):
+class TraceAgain(BaseException):
     """The function is to be traced again: a loop is taken for something else."""
 
 
@@ -101,7 +101,7 @@ class Lengths:
             self.modules |= {(id(names), one): names for one in wanted}
             self.again()
 
-    def part(self, x: Tracer, index: slice, frame: FrameType) -> Steps | Counted | None:
+    def part(self, x: Tracer, index: slice, frame: FrameType) -> TracedRounds | Counted | None:
         """Return what goes through the rows between bounds of which one is traced, where a `for` in a frame does."""
         if heading(frame.f_code, frame.f_lasti) is None or not is_static(x.node.shape) or index.step not in {None, 1}:
             return None
@@ -114,7 +114,7 @@ class Lengths:
             end.as_index() if type(end) is Tracer else end for end in (index.start, index.stop)
         ])])
 
-    def rows(self, x: Tracer, length: Extent, frame: FrameType) -> Steps | Counted | None:
+    def rows(self, x: Tracer, length: Extent, frame: FrameType) -> TracedRounds | Counted | None:
         """Return what goes through the rows of an array of an open extent, where a `for` in a frame does."""
         self.seek(frame)
         goes = dis.opname[frame.f_code.co_code[frame.f_lasti]] == "GET_ITER"
@@ -134,7 +134,7 @@ class Lengths:
     def again(self) -> None:
         """Trace again, even if an exception handler of the user's goes on."""
         self.changes += 1
-        raise Again
+        raise TraceAgain
 
     def constructs(self, error: BaseException) -> bool:
         """Have a stand-in for `numpy` where code that an error went through may make arrays by their class."""
@@ -208,7 +208,7 @@ class Lengths:
         running = [steps for steps in branches.steps if not steps.ended]
         return self._are_plain(running[-1:] or branches.steps)
 
-    def _are_plain(self, loops: Sequence[Steps]) -> bool:
+    def _are_plain(self, loops: Sequence[TracedRounds]) -> bool:
         """Let loops count by plain numbers, if there are some."""
         self.now |= {steps.key for steps in loops}
         self.plain |= {steps.key for steps in loops if steps.actual is None or steps.actual >= LEAST}
@@ -312,7 +312,7 @@ def _wide(end: Any) -> Any:
     return end.astype(np.int64)
 
 
-def _range(trace: Trace, frame: FrameType, *ends: Any) -> Steps | Counted | None:
+def _range(trace: Trace, frame: FrameType, *ends: Any) -> TracedRounds | Counted | None:
     start, stop, step = map(_wide, ends if len(ends) == 3 else (*([0] * (2 - len(ends))), *ends, 1))
 
     def number(k: Tracer) -> Any:
@@ -479,7 +479,7 @@ def many(trace: Trace, start: Any, stop: Any, step: int) -> Any:
 
 def steps_in(
     trace: Trace, frame: FrameType, bounds: Any, item: Callable[[Tracer], Any], plain: Callable[[], Iterable[Any]],
-) -> Steps | Counted | None:
+) -> TracedRounds | Counted | None:
     """Return what a `for` in a frame goes over instead of plain numbers, or `zip` there; None where it should not."""
     (head, around), branches = heading(frame.f_code, frame.f_lasti) or (None, ()), trace.branches
     if head is None or branches is None or branches.lengths is None or branches.policy is not None:
@@ -490,10 +490,10 @@ def steps_in(
     )
     if not whole or type(bounds[2]) is not int or not bounds[2] or (frame.f_code, head[0]) in branches.lengths.now:
         return None
-    return Counted(trace, bounds, item, plain) if around else Steps(trace, frame, head, bounds, item)
+    return Counted(trace, bounds, item, plain) if around else TracedRounds(trace, frame, head, bounds, item)
 
 
-class Steps:
+class TracedRounds:
     """Goes through a loop whose number of rounds is traced, with a traced number in each.
 
     Attributes:

@@ -2,7 +2,8 @@
 
 NumPy cannot store a traced value, and it asks nobody before it fails to. So while a trace is active its creation
 functions give these (see `creation`): they hold a plain array and behave as it does, until the first write of a
-traced value; from then on they are a traced array. Every view of the array sees that write: views share a `Memory`.
+traced value; from then on they are a traced array. Every view of the array sees that write: views share its
+`SharedMemory`.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ class _Lent:
         self.array = array
 
 
-class Memory:
+class SharedMemory:
     """What a local array and its views share: the plain array, and the traced one it becomes.
 
     Attributes:
@@ -98,7 +99,8 @@ class LocalArray:
     __class__ = np.ndarray  # type: ignore[assignment]  # what isinstance() sees
 
     def __init__(
-        self, plain: Plain, memory: Memory, base: LocalArray | None = None, rule: Callable[[Any], Any] | None = None,
+        self, plain: Plain, memory: SharedMemory, base: LocalArray | None = None,
+        rule: Callable[[Any], Any] | None = None,
     ) -> None:
         """Stand for `plain`, an array on the memory; `fresh` makes one that owns its memory."""
         self._plain, self._memory, self._base, self._rule = plain, memory, base, rule
@@ -387,7 +389,7 @@ def fresh(array: Any) -> Any:
         return array
     if array.base is not None or not array.flags.writeable:
         array = array.copy()
-    return LocalArray(array, Memory(array, trace))
+    return LocalArray(array, SharedMemory(array, trace))
 
 
 def wrapped(result: Any) -> Any:

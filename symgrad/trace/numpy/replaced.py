@@ -83,7 +83,7 @@ class Replaced:
         return getattr(self.__dict__["original"], name)
 
 
-class Held(Replaced):
+class HeldStandIn(Replaced):
     """A stand-in in an attribute, a default or a container of the user's, where no compiled code looks for it."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -318,7 +318,9 @@ def held_for(value: Any) -> Any:
     if not _Installed.stand_ins:
         [*_library_rows()]  # none was needed before
     found = standing_for(value)
-    return Held(value, found.name, found.when_traced) if type(found) is Replaced and found is not value else found
+    if type(found) is not Replaced or found is value:
+        return found
+    return HeldStandIn(value, found.name, found.when_traced)
 
 
 def stood_for(value: Any) -> Any:

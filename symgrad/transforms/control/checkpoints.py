@@ -29,7 +29,7 @@ from symgrad.transforms.tuned import RUNS_DEEP
 UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "ki": 2**10, "mi": 2**20, "gi": 2**30}
 
 
-def bytes_of(memory: str | int) -> int:
+def memory_amount(memory: str | int) -> int:
     """Read an amount of memory.
 
     Raises:
@@ -75,13 +75,13 @@ def known_steps(steps: Any, what: str) -> None:
         )
 
 
-def fitting(body: Program, fixed: int, carried: int, steps: Any, memory: str | int) -> list[int]:
+def run_lengths(body: Program, fixed: int, carried: int, steps: Any, memory: str | int) -> list[int]:
     """Return how long runs are so that reverse mode keeps no more than some memory.
 
     Raises:
         ArgumentValueError: no runs keep so little.
     """
-    most = bytes_of(memory)
+    most = memory_amount(memory)
     if steps is not None:
         known_steps(steps, f"memory={memory!r}")
     floats = [x.dtype.kind == "f" for x in body.inputs]

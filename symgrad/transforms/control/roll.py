@@ -29,7 +29,7 @@ from symgrad.ops.arrays.updates import assemble
 from symgrad.ops.arrays.views import expand_dims, slice_, transpose
 from symgrad.ops.control.guard import UNTOLD, guard
 from symgrad.transforms.build import input_like, literal, make, rows_from, written
-from symgrad.transforms.control.checkpoints import fitting, scanned
+from symgrad.transforms.control.checkpoints import run_lengths, scanned
 from symgrad.transforms.control.scans import within
 from symgrad.transforms.derive.control import closed
 from symgrad.transforms.tuned import COPIES_TRIED, PEELED, PERIODS, REPEATED, STRAIGHT_ELEMENTS, STRAIGHT_NODES
@@ -414,7 +414,7 @@ def _scan_made(
     ]
     given = [*[get(node) for node in fixed], *[get(loop.state[key]) for key in state], *rows]
     own = closed(stepped.inputs, stepped.outputs, "step")
-    runs = [] if memory is None else fitting(own, len(fixed), len(state), copies, memory)
+    runs = [] if memory is None else run_lengths(own, len(fixed), len(state), copies, memory)
     found = scanned(graph, own, given, copies, len(fixed), len(state), reverse=False, runs=runs)
     final = {place: found[k] for k, (place, back) in enumerate(state) if back == 1}
     return dict(zip(wanted, found[len(state) :], strict=True)), final

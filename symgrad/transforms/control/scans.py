@@ -19,7 +19,7 @@ from symgrad.ir.node import Graph, Node
 from symgrad.ir.op import Control, Elementwise, Op, Result
 from symgrad.ir.program import Program, bodies, copied, rebuild, replaced
 from symgrad.ir.shapes import size, upper
-from symgrad.ops.arrays.contract import LETTERS, einsum, parse
+from symgrad.ops.arrays.contract import LETTERS, einsum, parse_labels
 from symgrad.ops.arrays.indexing import scatter_add
 from symgrad.ops.arrays.reduce import sum_
 from symgrad.ops.arrays.updates import add_at
@@ -552,7 +552,7 @@ def _late(parts: Parts) -> Change | None:
             if term.op is sum_:
                 total = make(graph, sum_, *values, axes=(0, *[1 + axis for axis in term.param("axes")]))
                 return total if is_number(start, 0.0) else written(graph, np.add, start, total)
-            terms, out = parse(term.param("subscripts"))
+            terms, out = parse_labels(term.param("subscripts"))
             label = next(letter for letter in LETTERS if letter not in term.param("subscripts"))
             labelled = ",".join([label + t if m else t for t, m in zip(terms, many, strict=True)])
             product = make(graph, einsum, *values, subscripts=f"{labelled}->{out}")

@@ -83,7 +83,7 @@ def pushforward(program: Program, wrt: Sequence[int], of: Sequence[int]) -> Prog
         names = [f"{primals[k].param('name')}_dot" for k in wrt]
         forward = pullback(reverse, cotangents, range(len(wrt)), names)
         w = [reverse.inputs[k] for k in cotangents]
-        if not linear(forward.outputs, w, reverse.outputs):
+        if not outputs_are_linear(forward.outputs, w, reverse.outputs):
             check_rules(trace, program, [primals[k] for k in wrt])
     tangents = forward.inputs[len(reverse.inputs) :]
     labels = tuple([f"y{k}_dot" for k in of])
@@ -122,7 +122,7 @@ def fresh(trace: Trace, name: str, like: Node) -> Node:
 # -- rules that are not linear in the cotangent
 
 
-def linear(transposed: Iterable[Node], w: Sequence[Node], outputs: Iterable[Node]) -> bool:
+def outputs_are_linear(transposed: Iterable[Node], w: Sequence[Node], outputs: Iterable[Node]) -> bool:
     """Whether outputs are linear in w: affine, for w is dead in the transpose, and zero where w is."""
     stop = min([node.number for node in w], default=0)
     if any(node in w for node in behind(transposed, stop)):
@@ -153,7 +153,7 @@ def check_rules(trace: Trace, program: Program, wrt: Sequence[Node], *, within: 
         g, outputs = _apply_rule(trace, node, active)
         seeds = {o: Tracer(fresh(trace, "t", o), trace) for o in outputs}
         cut = Program((*node.inputs, g), tuple(outputs), scope=trace.graph, start=g.number)
-        if not linear(sweep(trace, cut, seeds, [g]), [g], outputs):
+        if not outputs_are_linear(sweep(trace, cut, seeds, [g]), [g], outputs):
             raise NoGradient(
                 f"the rule of {node.op.name} is not linear in the cotangent, so that it has no forward mode",
                 line=node.line, instead="reverse mode (grad, vjp, jacrev)",

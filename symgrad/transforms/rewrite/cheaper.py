@@ -22,7 +22,7 @@ from symgrad.transforms.build import array, literal, make, shaped, taken, truth_
 from symgrad.transforms.rewrite.contractions import convolved, multiplied, slid, turned
 from symgrad.transforms.rewrite.engine import NUMBER, PARAM, By, Run, Table, by, computed, family, rule, viewed
 from symgrad.transforms.rewrite.places import by_places, not_zero, on_diagonal, placed
-from symgrad.transforms.rewrite.views import broadcast_behind, nested, ordered, put_back, rejoined, sliced
+from symgrad.transforms.rewrite.views import broadcast_behind, ordered, placed_twice, put_back, rejoined, sliced
 from symgrad.transforms.tuned import FACTORS_DEEP
 
 ANY = "fiub"
@@ -240,7 +240,7 @@ CHEAPER = Table(
     by(convolved, ops.convolve),
     By(ordered, lambda op, _inputs: op.ordered),
     by(sliced, ops.slice, once=True),
-    by(nested, ops.place),
+    by(placed_twice, ops.place),
     by(put_back, ops.place),
     by(rejoined, ops.concatenate),
 

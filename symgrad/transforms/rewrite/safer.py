@@ -79,7 +79,7 @@ def of_exponentials(run: Run, x: Node) -> Node | None:
     return run.recall(Logarithms).of(run.graph, x)  # type: ignore[no-any-return]
 
 
-def grows(run: Run, x: Node) -> bool:
+def may_overflow(run: Run, x: Node) -> bool:
     """Whether a value is made of exponentials that may overflow."""
     return bool(run.recall(Logarithms).kind(x) == GROWS)
 
@@ -130,7 +130,7 @@ _BOUNDED = Form(lambda u: np.exp(-np.absolute(u)))
 def softplus(run: Run, node: Node) -> Node | None:
     """Take log1p(x) of exponentials that may overflow: exp(-|u|) may not."""
     x = node.inputs[0]
-    if not grows(run, x) or _BOUNDED(x):
+    if not may_overflow(run, x) or _BOUNDED(x):
         return None
     log = of_exponentials(run, x)
     return None if log is None else make(run.graph, ops.logaddexp, literal(run.graph, 0, node.dtype), log)
@@ -152,7 +152,7 @@ def softmax(run: Run, node: Node) -> Node | None:
     total = _TOTAL(core(b))
     if total is None or total["x"] is not a or not is_along(b.shape, a.shape, total["axes"]):
         return None
-    x = of_exponentials(run, a) if grows(run, a) else None
+    x = of_exponentials(run, a) if may_overflow(run, a) else None
     return None if x is None else make(run.graph, ops.softmax, x, axes=total["axes"])
 
 
@@ -176,7 +176,7 @@ def weighted_mean(run: Run, node: Node) -> Node | None:
         divided = (1,) * (len(result) - len(b.shape)) + b.shape == tuple([extents.get(label, 1) for label in result])
         if not divided or not gone.isdisjoint(result) or [label for label in result if label in extents] != kept:
             continue
-        x = of_exponentials(run, e) if grows(run, e) else None
+        x = of_exponentials(run, e) if may_overflow(run, e) else None
         if x is not None:
             inputs, p = [*products.inputs], run.settled(make(run.graph, ops.softmax, x, axes=axes))
             inputs[k] = p if factor is e else again(run.graph, factor, p)
@@ -202,7 +202,7 @@ def exponent(run: Run, node: Node) -> Node | None:
 def exponential_over(run: Run, node: Node) -> Node | None:
     """Divide exp(u) by what is made of exponentials."""
     a, b = node.inputs
-    u = exponent(run, a) if grows(run, b) else None
+    u = exponent(run, a) if may_overflow(run, b) else None
     below = of_exponentials(run, b) if u is not None else None
     return None if u is None or below is None else make(run.graph, ops.exp, make(run.graph, ops.subtract, u, below))
 

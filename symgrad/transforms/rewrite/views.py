@@ -176,7 +176,7 @@ def _behind_place(graph: Graph, node: Node, x: Node, index: Any) -> Node | None:
     return make(graph, x.op, *pieces, indices=tuple(indices), shape=node.shape)
 
 
-def nested(run: Run, node: Node) -> Node | None:
+def placed_twice(run: Run, node: Node) -> Node | None:
     """Place at once what is placed in what is placed, and its negative where it is added to zeros."""
     regions_of, pieces, places = node.param("indices"), [], []
     if node.dtype.kind != "f" or len(regions_of) > FEW or not all(map(regions.is_known, regions_of)):
