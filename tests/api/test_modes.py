@@ -52,7 +52,8 @@ def test_hessian_is_symmetric_and_hvp_is_hessian_times_vector():
     hessian = sg.hessian(loss)(X)
     close(hessian, hessian.T)
     close(sg.hvp(loss)(X, V), hessian @ V)
-    for one, other in itertools.product([sg.jacfwd, sg.jacrev, sg.grad], repeat=2):
+    modes: list[Any] = [sg.jacfwd, sg.jacrev, sg.grad]
+    for one, other in itertools.product(modes, repeat=2):
         if one is not sg.grad:
             close(one(other(loss))(X), hessian)
 

@@ -152,7 +152,8 @@ def test_numpy_interprets_the_same_step() -> None:
         made.append((params, value, step.touched_rows))
         with pytest.raises(IndexError, match="out of bounds"):
             step(params, state, IDS[:8] + 99, TARGETS[:8])
-    np.testing.assert_allclose(*[sg.ravel_pytree(one[:2])[0] for one in made], rtol=1e-12)
+    got, want = [sg.ravel_pytree(one[:2])[0] for one in made]
+    np.testing.assert_allclose(got, want, rtol=1e-12)
     assert made[0][2] == made[1][2] == {"E": np.unique(IDS[:8] % 60).size, "b": np.unique(IDS[:8, 0] % 60).size}
 
 
@@ -164,10 +165,11 @@ def test_rows_in_a_package_of_c(tmp_path: Path) -> None:
     step = sg.compile_step(loss, optimizer, donate=True)
     slope = sg.value_and_grad(lambda E, ids: np.sum(np.sin(E[ids])), sparse=True)
     batch = IDS[:8] % 60, TARGETS[:8]
-    for name, of, args, settings in (
+    rows: tuple[tuple[str, Any, Any, dict[str, Any]], ...] = (
         ("step", step, (params, state, *batch), {}),
         ("slope", slope, (TABLE, batch[0]), {"what": "value", "examples": [(TABLE, batch[0])]}),
-    ):
+    )
+    for name, of, args, settings in rows:
         sg.emit(of, args, tmp_path / name, **settings)
         command = ["make", "-C", str(tmp_path / name), "check"]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
