@@ -448,7 +448,6 @@ KNOWN = {
     "a.strides =(": "a traced array has no memory, and no attribute of this name",
     "np.geomspace(": "NumPy looks for zeros among the ends, which are no values while tracing",
     "np.logspace(0, 1180591620717411303424": "beside a traced array it is a float",
-    "np.histogramdd(1": "NumPy's dispatcher goes through a number of Python's",
     "np.imag(True": "NumPy takes Python's bool for an int here",
     "np.real(True": "as np.imag",
     "np.astype(True": "a traced bool of Python's is one of NumPy's",

@@ -9,7 +9,7 @@ import numpy as np
 from symgrad.errors import ArgumentError, ArgumentValueError, UnsupportedError
 from symgrad.ops.arrays.copies import filled
 from symgrad.ops.arrays.joining import lift
-from symgrad.ops.declare.forms import INT, OPS, answers, shape_of
+from symgrad.ops.declare.forms import INT, OPS, answers, normal_axes, shape_of
 
 _ANY: Any = np.zeros(1)
 
@@ -30,7 +30,8 @@ def _count(like: Any, length: Any) -> Any:
 def nonzero(a: Any) -> tuple[Any, ...]:
     """As `numpy.nonzero`: places along each axis, all selected by one mask."""
     if not lift(a).ndim:
-        raise ArgumentValueError("Calling nonzero on 0d arrays is not allowed.", instead="np.atleast_1d(x).nonzero()")
+        raise ArgumentValueError(
+            "Calling nonzero on 0d arrays is not allowed. Use np.atleast_1d(scalar).nonzero() instead.")
     places, there = _places(a)
     return tuple([place[there] for place in places])
 
@@ -131,10 +132,12 @@ def trim_zeros(filt: Any, trim: str = "fb", axis: Any = None) -> Any:
     """As `numpy.trim_zeros` of a vector."""
     x = lift(filt)
     if not isinstance(trim, str):
-        raise ArgumentError(f"np.trim_zeros(trim={trim!r})", instead='"f", "b" or "fb"')
+        raise ArgumentError("np.trim_zeros(..., trim=) takes a text")
+    if trim.lower() not in {"fb", "bf", "f", "b"}:
+        raise ArgumentValueError(f"unexpected character(s) in `trim`: {trim!r}")
     if not x.ndim and axis is None:
         return x
-    if x.ndim != 1 or axis not in {None, 0, -1}:
+    if x.ndim != 1 or (axis is not None and normal_axes(axis, 1) != (0,)):
         raise UnsupportedError("np.trim_zeros of a traced array of several axes", instead="one of a vector")
     there, ends = x != 0, trim.lower()
     inside = np.ones_like(there)

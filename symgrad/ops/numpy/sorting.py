@@ -233,12 +233,16 @@ def histogramdd(
     sample: Any, bins: Any = 10, range: Any = None, density: Any = None, weights: Any = None,
 ) -> tuple[Any, list[Any]]:
     """As `numpy.histogramdd`, with derivatives as of `histogram`."""
-    points = np.atleast_2d(lift(sample))
-    if points.ndim != 2:
-        raise ShapeError(f"points of a histogram of several axes are a matrix, not {points.ndim} axes")
-    of_rows = isinstance(sample, (list, tuple)) or lift(sample).ndim != 2  # NumPy takes a list for one of coordinates
-    columns = [*(points if of_rows else np.swapaxes(points, 0, 1))]
+    points = lift(sample)
+    if getattr(sample, "weak", None) is not None or isinstance(sample, (int, float)):
+        raise ArgumentError("np.histogramdd of a number, which is no sample")
+    if isinstance(sample, (list, tuple)) or points.ndim != 2:  # NumPy takes a list for one of coordinates
+        columns = [*np.atleast_2d(points)]
+    else:
+        columns = [*np.swapaxes(points, 0, 1)]
     count = len(columns)
+    if columns[0].ndim != 1:
+        raise ArgumentValueError(f"np.histogramdd of points with {columns[0].ndim} axes more than one")
     each = bins if isinstance(bins, (list, tuple)) else [bins] * count
     if len(each) != count or (range is not None and len(range) != count):
         raise ArgumentValueError("The dimension of bins must be equal to the dimension of the sample x.")

@@ -36,6 +36,7 @@ from symgrad.ops.arrays.copies import filled, promoted
 from symgrad.ops.arrays.joining import holds_traced, lift, traced_among
 from symgrad.ops.arrays.views import broadcast_to
 from symgrad.ops.declare.forms import ANSWERS, UNSET, answers, dims, is_traced, shape_of
+from symgrad.ops.numpy.manipulation import static
 from symgrad.trace.inplace.local import lent
 from symgrad.trace.lines import raised_in_library
 from symgrad.trace.nested import settled, touches
@@ -286,6 +287,7 @@ def polyfit(
     x: Any, y: Any, deg: Any, rcond: Any = None, full: bool = False, w: Any = None, cov: Any = False,
 ) -> Any:
     """As `numpy.polyfit`, which multiplies in place: a plain array among traced ones is traced, too."""
+    deg = static("polyfit", "deg", deg)
     given = [v if v is None else lift(v) for v in (x, y, w)]
     if not any(map(is_traced, given)):
         raise ArgumentError("the degree of np.polyfit is traced", instead="a number that is known while tracing")
