@@ -121,7 +121,7 @@ class Steps:
         Args:
             gradient, update: the two functions.
             given: what a call is passed; what is written comes first.
-            results: what it gives: those of the gradient, with a place there, and those of the update.
+            results: what it gives: those of the gradient that are not gradients, with their places there.
             between: the places of gradients in both functions' arrays; -1 in the second where it reads none.
             finite: values and gradients must be so, else nothing is written.
             rows: how many of the rows of what is taken by rows are a batch; 0 where nothing is.
@@ -158,7 +158,7 @@ class Steps:
         self._fixed = [None if one.shape or rows else np.zeros((), one.dtype) for one in results]
         for one, array in zip(results, self._fixed, strict=True):
             if array is not None:
-                self._addresses[one.first < 0][max(one.first, one.second)] = array.ctypes.data
+                self._addresses[0][one.first] = array.ctypes.data
         made = [] if rows else [one for one in results if one.shape]
         self._made = [(one.shape, one.dtype) for one in made]
         self._kept: list[Any] = []

@@ -61,7 +61,7 @@ class Moved(NamedTuple):
         serves: answers `MISS` once the optimizer has changed.
         inputs: for each of its arrays the leaf of ``(params, state)``, or (negative, from -1 on) the gradient.
         results: for each of its results the leaf.
-        written: the leaves that are written.
+        fits: each result has the shape and the type of its leaf, in whose memory it is written.
         slopes: of each gradient arrays as it is given, those of a `RowSparse` one after the other.
     """
 
@@ -69,35 +69,39 @@ class Moved(NamedTuple):
     serves: Short
     inputs: list[int]
     results: list[int]
-    written: frozenset[int]
+    fits: bool
     slopes: list[list[Any]]
 
     @property
     def is_alone(self) -> bool:
-        """Whether it is compiled, and has no ways."""
-        return self.entry.call.is_compiled and not self.entry.taken
+        """Whether it is compiled, has no ways, and writes in place."""
+        return self.entry.call.is_compiled and not self.entry.taken and self.fits
 
-    def run(self, leaves: list[Any], grads: Sequence[Any]) -> None:
-        """Update leaves of ``(params, state)`` by gradients, in place where it writes."""
+    def run(self, leaves: list[Any], grads: Sequence[Any], *, donate: bool) -> None:
+        """Update leaves of ``(params, state)`` by gradients: in place, or copies of them."""
+        if not donate:
+            self.copy(leaves)
         slopes = flattened([*grads])[0]
-        given = [leaves[k] if k >= 0 else slopes[-1 - k] for k in self.inputs]
-        if not self.written:
-            made = zip(self.results, self.entry.call.flat(given), strict=True)
-        else:
-            arrays = self.entry.call.in_place(given)
-            made = zip(self.results, [arrays[self.inputs.index(k)] for k in self.results], strict=True)
-        for k, array in made:
-            if not (self.written and isinstance(leaves[k], np.ndarray)):
-                leaves[k] = array if array.ndim else array[()]
+        arrays = self.entry.call.in_place([leaves[k] if k >= 0 else slopes[-1 - k] for k in self.inputs])
+        for k in self.results:
+            if not isinstance(leaves[k], np.ndarray):
+                leaves[k] = arrays[self.inputs.index(k)][()]
+
+    def copy(self, leaves: list[Any]) -> None:
+        """Put copies in the places of arrays that are written, so that in place has the bits of new arrays."""
+        for k in self.results:
+            if isinstance(leaves[k], np.ndarray):
+                leaves[k] = np.array(leaves[k], order="C")
 
 
 def update_of(
     function: Function[..., Any], params: Tree, state: Tree, moved: Sequence[int], grads: Sequence[Any], *,
     donate: bool,
 ) -> Moved:
-    """Compile an optimizer's update of some parameters; with `donate` into the memory of what it changes.
+    """Compile an optimizer's update of some parameters, into the memory of what it changes.
 
-    Of the gradients, one for each of these, only what they are matters.
+    Of the gradients, one for each of these, only what they are matters. Where a result has another shape or type, it is
+    an error with `donate`.
     """
     tree = flattened((params, state))[1]
     own, structure = places_of(params, state, moved)
@@ -105,24 +109,31 @@ def update_of(
     slopes = flattened([*grads])[0]
     of_params = flattened(given[0])[1].num_leaves
     results: list[int] = []
+    fits = True
 
     def change(program: Program, made: Any) -> Program:
+        nonlocal fits
         if made != structure:
             raise ArgumentError("the update gives parameters and state in another structure than it was given")
         places = {leaf: k if k < of_params else k + len(slopes) for k, leaf in enumerate(own)}
         stay = [program.inputs[places[leaf]] is node for leaf, node in zip(own, program.results, strict=True)]
         for leaf, node, same in zip(own, program.results, stay, strict=True):
             was = program.inputs[places[leaf]]
-            if donate and (was.shape, was.dtype) != (node.shape, node.dtype):
+            if (was.shape, was.dtype) == (node.shape, node.dtype):
+                results.extend([] if same else [leaf])
+                continue
+            if donate:
                 name = shown(tree.accessors()[leaf].codify(""))
                 raise ArgumentError(
                     f"donate=True: the new {name} is {node.dtype}{node.shape}, and the old one {was.dtype}{was.shape}",
                     instead="donate=False",
                 )
-            results.extend([] if same else [leaf])
+            fits = False
+        if not fits:
+            return program
         labels = program.labels and [name for name, same in zip(program.labels, stay, strict=False) if not same]
         outputs = [node for node, same in zip(program.results, stay, strict=True) if not same]
-        pairs = [(places[leaf], k) for k, leaf in enumerate(results)] if donate else []
+        pairs = [(places[leaf], k) for k, leaf in enumerate(results)]
         count = len(program.results)
         return replace(
             program, outputs=(*outputs, *program.guards), labels=(*labels, *program.labels[count:]),
@@ -131,8 +142,7 @@ def update_of(
 
     entry, serves = function.variant(change, given[0], optree.tree_unflatten(flattened(given[0])[1], grads), given[1])
     inputs = [*own[:of_params], *range(-1, -1 - len(slopes), -1), *own[of_params:]]
-    written = frozenset(results if donate else ())
-    return Moved(entry, serves, inputs, results, written, [flattened(one)[0] for one in grads])
+    return Moved(entry, serves, inputs, results, fits, [flattened(one)[0] for one in grads])
 
 
 class Fused:
@@ -140,6 +150,7 @@ class Fused:
 
     Attributes:
         tree: the structure of ``(params, state, batch)``.
+        donate: what it is given is written; else copies of it.
         key: what it is planned for.
         unused: paths of the parameters that the loss does not use.
         tables: where the number of rows stands of gradients that are rows, by their paths.
@@ -150,12 +161,13 @@ class Fused:
 
     def __init__(
         self, gradient: tuple[Entry, list[Any], Short], update: Moved, params: Tree, state: Tree, batch: Any, *,
-        finite: bool, rows: int = 0,
+        finite: bool, donate: bool, rows: int = 0,
     ) -> None:
         """Plan a step; with `rows` the batch is all there is, and so many of its rows are taken each time."""
         entry, example, serves = gradient
         self.names = [accessor.codify("") for accessor in flattened((params, state, batch))[1].accessors()]
         leaves, self.tree = flattened((params, state, batch))
+        self.donate = donate
         self.serves, self.update = (serves, update.serves), update
         outer = [one.call.outside or list for one in (entry, update.entry)]
         self.outside: tuple[Callable[[], list[Any]], ...] = (*outer,)
@@ -180,7 +192,7 @@ class Fused:
             if kind and place < 0:  # of the state: Python's numbers are as good as NumPy's
                 kind += tuple([one for one, numpys in NUMPYS.items() if numpys in kind])
             by_rows = bool(rows) and k >= both
-            given.append(Given(dtype, shapes[k], place, second_place, kind, k in update.written, by_rows))
+            given.append(Given(dtype, shapes[k], place, second_place, kind, k in update.results, by_rows))
         for half, call in enumerate((first.call, second.call)):
             start = len(call.interface.inputs) - len(self.outside[half]())
             for k, port in enumerate(call.interface.inputs[start:], start):
@@ -192,11 +204,6 @@ class Fused:
         begin = len(ports)
         results = [
             Given(first.call.interface.outputs[k].dtype, first.plan.outputs[k], begin + k) for k in range(outputs)
-        ]
-        self.new = [] if update.written else update.results
-        made = zip(second.call.interface.outputs, second.plan.outputs, strict=True)
-        results += [
-            Given(port.dtype, shape, -1, k) for k, (port, shape) in enumerate(made, len(second.call.interface.inputs))
         ]
         paths = ["/".join(map(str, path)) for path in flattened(params)[1].paths()]
         order = [paths[k] for k in update.inputs[: len(update.slopes)]]
@@ -231,16 +238,15 @@ class Fused:
                 return None
             count = self.tree.child(0).num_leaves
             self.integers.check([*leaves[:count], *leaves[count + self.tree.child(1).num_leaves :]])
+        if not self.donate:
+            self.update.copy(leaves)
         found = self.steps.one(self.with_outside(leaves))
         if found is None:
             return None
         code, results = found
         if code == MEET:
             raise self.meeting(leaves)
-        count = self.values.num_leaves
-        value = results[0] if self.values.is_leaf() else optree.tree_unflatten(self.values, results[:count])
-        for leaf, result in zip(self.new, results[count:], strict=True):
-            leaves[leaf] = result
+        value = results[0] if self.values.is_leaf() else optree.tree_unflatten(self.values, results)
         return (code, *self.put_back(leaves, state), value)
 
     def many(
@@ -266,9 +272,9 @@ class Fused:
         return leaves
 
     def put_back(self, leaves: list[Any], state: Tree) -> tuple[Tree, Tree]:
-        """Give leaves their structure; where they were written in place, the dict of the state is the old one."""
+        """Give leaves their structure; where the old ones were written, the dict of the state is the old one, too."""
         new_params, new_state, _ = optree.tree_unflatten(self.tree, leaves[: self.tree.num_leaves])
-        if not self.update.written:
+        if not self.donate:
             return new_params, new_state
         state.update(new_state)
         return new_params, state
@@ -276,7 +282,7 @@ class Fused:
     def meeting(self, leaves: list[Any]) -> ArgumentValueError:
         """Say which arrays share memory, one of which is written."""
         named = [(k, leaf) for k, leaf in enumerate(leaves) if isinstance(leaf, np.ndarray)]
-        written = self.update.written
+        written = self.update.results
         one, other = next(
             (j, k) for j, a in named for k, b in named
             if j in written and k != j and (k > j or k not in written) and np.may_share_memory(a, b)

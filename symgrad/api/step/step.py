@@ -161,14 +161,17 @@ class Step:
         moved = [k for k, path in enumerate(named) if path in used]
         grads = _gradients_of(entry, leaves, params)
         slopes = [grads[named[k]] for k in moved]
-        update = self._update_of(params, state, moved, slopes, donate=self._donate or rows > 0)
+        update = self._update_of(params, state, moved, slopes)
         if not update.is_alone:
             return None
         key = id(entry), id(update), tuple([_kind(leaf) for leaf in flattened(batch)[0]])
         for fused in self._fused if not rows else ():
             if fused.key == key and fused.is_current:
                 return fused
-        fused = Fused((entry, leaves, serves), update, params, state, batch, finite=self._raises, rows=rows)
+        donate = self._donate or rows > 0
+        fused = Fused(
+            (entry, leaves, serves), update, params, state, batch, finite=self._raises, donate=donate, rows=rows,
+        )
         fused.key = key
         stay = _frozen(named, self._frozen)
         fused.unused = [path for path in named if path not in used and path not in stay]
@@ -310,7 +313,7 @@ class Step:
     def cache_info(self) -> CacheInfo:
         """Return for which signatures the step was compiled, and why each was needed."""
         found, more = self._gradient.cache_info(), max(0, len(self._updates) - 1)
-        reasons = (*found.reasons, *["the update is of other arrays, or in place"] * more)
+        reasons = (*found.reasons, *["the update is of other arrays"] * more)
         return found._replace(compilations=len(reasons), reasons=reasons)
 
     def memory(self, params: Tree, state: Tree, *batch: Any) -> Memory:
@@ -384,10 +387,10 @@ class Step:
             _check_donated(params, state, moved, grads)
         if not active.entered:
             slopes = [grads[named[k]] for k in moved]
-            update = self._update_of(params, state, moved, slopes, donate=donate)
+            update = self._update_of(params, state, moved, slopes)
             if update.is_alone:
                 leaves, tree = flattened((params, _with_numpys(state)))
-                update.run(leaves, slopes)
+                update.run(leaves, slopes, donate=donate)
                 new, after = optree.tree_unflatten(tree, leaves)
                 if donate:
                     state.update(after)
@@ -398,17 +401,16 @@ class Step:
         new, after = _whole(params, new, structure, moved), {**after, **back}
         return _put_in_place((params, state), (new, after)) if donate else (new, after)
 
-    def _update_of(
-        self, params: Tree, state: Tree, moved: Sequence[int], grads: Sequence[Any], *, donate: bool,
-    ) -> Moved:
+    def _update_of(self, params: Tree, state: Tree, moved: Sequence[int], grads: Sequence[Any]) -> Moved:
         """Find or compile the update of some parameters by gradients such as these."""
         state = _with_numpys(state)
         leaves, tree = flattened((params, state, [*grads]))
-        key = tree, tuple([_kind(leaf) for leaf in leaves]), tuple(moved), donate
+        key = tree, tuple([_kind(leaf) for leaf in leaves]), tuple(moved)
         with self._lock:
             update = self._updates.get(key)
             if update is None or update.serves(()) is MISS:
-                update = self._updates[key] = update_of(self._update, params, state, moved, grads, donate=donate)
+                made = update_of(self._update, params, state, moved, grads, donate=self._donate)
+                update = self._updates[key] = made
             return update
 
 
