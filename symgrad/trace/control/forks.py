@@ -161,25 +161,24 @@ class Policy:
         if self.round >= self.rounds or self.many > ASKED:
             raise Enough
         self.asked_in[node] = self.round
-        if self.short and (goes_on := turn_of(frame.f_code, frame.f_lasti)) is not None:
-            self.turned[frame, goes_on[0]] += 1
-            return goes_on[1] is (self.turned[frame, goes_on[0]] % (TURNS + 1) > 0)
-        way = self.ways[turn(self.round, self.run, len(self.ways))]
         place = frame.f_code, position(frame.f_code, frame.f_lasti)
+        goes_on = turns(frame.f_code).get(place[1])
+        if self.short and goes_on is not None:
+            self.turned[frame, place] += 1
+            return goes_on is (self.turned[frame, place] % (TURNS + 1) > 0)
+        way = self.ways[turn(self.round, self.run, len(self.ways))]
         for k in range(self.asked, len(way)):
             if way[k][0] == place:
                 self.asked = k + 1
                 return way[k][1]
-        known = place in self.untold or turn_of(frame.f_code, frame.f_lasti) is not None
+        known = place in self.untold or goes_on is not None
         self.untold.add(place)
         return None if known else self.others.get(place)
 
 
-def turn_of(code: CodeType, at: int) -> tuple[Any, bool] | None:
-    """Return where a condition that an instruction asks stands, and by what a `while` goes on; None of any other."""
-    place = position(code, at)
-    goes_on = turns(code).get(place)
-    return None if goes_on is None else (place, goes_on)
+def is_turn(at: Moment) -> bool:
+    """Whether a condition says if a `while` goes round once more."""
+    return position(at.code, at.at) in turns(at.code)
 
 
 def turn(k: int, run: int, ways: int) -> int:
@@ -232,7 +231,7 @@ def forks_of(
         key, lengths = (moment.code, moment.at), branches.lengths
         inner = {
             number for number in range(heads[0].guards, heads[-1].guards)
-            if (at := branches.moments.get(number)) is not None and turn_of(at.code, at.at) is not None
+            if (at := branches.moments.get(number)) is not None and is_turn(at)
         }
         for skipped in (inner, set[int]())[not inner or lengths is None or key in lengths.longer :]:
             gone = [
@@ -252,7 +251,6 @@ def forks_of(
                 len(every) < 2 and not leaves and not skipped and loop not in branches.through
             ):
                 continue
-            done = len(found)
             for some in (every, ways)[len(every) > WAYS or len(every) == len(ways) :]:
                 runs += len(some)
                 traced = _traced(trace, branches, heads, [*some], run, begun, bool(skipped)) if runs <= RUNS else None
@@ -265,8 +263,9 @@ def forks_of(
                         heads, rounds, gone, traced, leaves, around, branches.agree, key if skipped else None,
                     ))
                     break
-            if len(found) > done:
-                break
+            else:
+                continue
+            break
     branches.forks += found
     return found
 
@@ -326,7 +325,7 @@ def _forced(
             return None
         turned = {
             there[k]: at for k in numbers
-            if policy.short and (at := fork.moments.get(k)) is not None and turn_of(at.code, at.at) is not None
+            if policy.short and (at := fork.moments.get(k)) is not None and is_turn(at)
         }
         told |= _told(turned.values())
         asked = [there[k] for k in numbers if there[k] not in turned]
