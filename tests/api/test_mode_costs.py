@@ -18,8 +18,9 @@ from benchmarks.workloads import OTHERS, PROMISED
 from symgrad.api.report import cost_of
 
 BILINEAR = {"Gaussian process n=300", "filter, step by step", "arm of 7 joints"}
-"""An arm is a product of matrices of which each has the angle that it is derived by, or comes after one. A Cholesky factor is made of products of itself, and beside its n^3 / 3 operations little else is done. A filter's
-coefficients meet, at each step, what they made at the steps before; 0.1 more are steps that stay beside its loop."""
+"""An arm is a product of matrices, of which each has an angle or comes after one. A Cholesky factor is made of
+products of itself, and beside its n^3 / 3 operations little else is done. A filter's coefficients meet, at each step,
+what they made at the steps before; 0.1 more are steps that stay beside its loop."""
 
 PROGRAMS = [w for w in PROMISED + OTHERS if w.by is not None and w.name not in {"gmm d32 K50", "gmm d64 K100"}]
 FACTORED = [w for w in PROGRAMS if w.name.startswith("Gaussian process")]
