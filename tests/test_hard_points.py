@@ -37,9 +37,10 @@ def points(name, dtype):
 @cache
 def found(dtype):
     """Compile all rows at once, and run them."""
+    written = {name: row.written for name, row in ROWS.items()}  # and not mpmath's functions, of which caches grow
 
     def every(x):
-        return {name: derivatives(row.written)(x[name]) for name, row in ROWS.items()}
+        return {name: derivatives(function)(x[name]) for name, function in written.items()}
 
     return sg.jit(every)({name: points(name, dtype) for name in ROWS})
 

@@ -100,7 +100,7 @@ def cached() -> Rows:
 def bytes_shown(count: int) -> str:
     """Print a number of bytes.
 
-    >>> size(512), size(3 * 2**20)
+    >>> bytes_shown(512), bytes_shown(3 * 2**20)
     ('512 bytes', '3.0 MB')
     """
     value, unit = float(count), "bytes"

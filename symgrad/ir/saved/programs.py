@@ -468,10 +468,10 @@ KINDS: dict[str, Reader] = {
     "shape": _tuple(_read_extent), "dim": _read_dim, "axes": _read_axes, "axis": _axis,
     "index": _tuple(_read_interval), "indices": _tuple(_tuple(_read_interval), NODES), "step": _step,
     "mapped": _tuple(_boolean, NODES), "params": _parameters, "runs": _tuple(_run, NODES),
-    **dict.fromkeys(("extent", "count"), _read_extent),
+    **dict.fromkeys(("extent", "count", "rows"), _read_extent),
     **dict.fromkeys(("length", "most"), lambda v, path: None if v is None else _read_extent(v, path)),
     **dict.fromkeys(("offset", "k", "exponent", "order", "wrt"), _integer),
-    **dict.fromkeys(("fixed", "carried", "number"), _places), "sizes": _tuple(_integer),
+    **dict.fromkeys(("fixed", "carried", "number"), _places), **dict.fromkeys(("sizes", "orders"), _tuple(_integer)),
     **dict.fromkeys(("upper", "unique", "lower", "unit", "trans", "checked", "reverse", "right", "complete"), _boolean),
     "outcome": _field_reader(lambda v: type(v) is bool or (type(v) is int and abs(v) < 1 << 63), "no outcome {!r:.40}"),
 }

@@ -35,7 +35,7 @@ def memory_amount(memory: str | int) -> int:
     Raises:
         ArgumentValueError: it is none.
 
-    >>> bytes_of("64 KiB"), bytes_of("1MB"), bytes_of(100)
+    >>> memory_amount("64 KiB"), memory_amount("1MB"), memory_amount(100)
     (65536, 1000000, 100)
     """
     found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmg]?i?)b?\s*", str(memory).lower())
