@@ -35,12 +35,13 @@ def in_sympy(program: Program, given: Sequence[Any]) -> list[Any]:
     if program.guards:
         _lacks("conditions of Python on values: it is one of several paths", program.guards[0])
     left, expressions = LARGEST, dict(zip(program.inputs, given, strict=True))
-    for node in program.nodes():
+    for node in program.nodes():  # before anything is computed
         if not all(isinstance(extent, int) for extent in node.shape):
             _lacks(f"the open extents {', '.join(map(str, node.shape))}", node, "arrays, or specs with numbers")
         left -= math.prod(node.shape)
         if left < 0:
             _lacks(f"more than {LARGEST} numbers on the way", node, "smaller arrays")
+    for node in program.nodes():
         if node in expressions:
             value = expressions[node]
             known[node] = _objects(_symbol_array(node) if value is None else value)

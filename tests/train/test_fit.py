@@ -114,7 +114,7 @@ def killed(path, kills, epochs, made, longest):
 
 
 @pytest.mark.parametrize(("kills", "epochs", "made"), [
-    (5, 30, fresh), pytest.param(200, 500, lambda: step, marks=pytest.mark.slow),
+    (5, 30, fresh), (20, 60, lambda: step), pytest.param(200, 500, lambda: step, marks=pytest.mark.nightly),
 ])
 def test_killed_at_any_moment_it_ends_with_the_same_bits(tmp_path, monkeypatch, kills, epochs, made):
     monkeypatch.setattr(os, "fsync", lambda _: None)  # a kill is no power failure, and disks are slow
