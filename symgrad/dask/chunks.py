@@ -128,7 +128,7 @@ class Chunked:
 
     def _whole(self, made: Any, leaves: Any, others: Any, chunks: Any) -> Part:
         """Add up the chunks' numbers, as often as there are paths to be traced."""
-        if not made.cache_info().compilations:
+        if not _is_compiled(made):
             for k in range(len(chunks)):
                 if self._trace(made, leaves, others, chunks, k):
                     break
@@ -181,6 +181,15 @@ class Chunked:
         with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1 TB"}):
             (whole,) = dask.compute(level[0])
         return whole  # type: ignore[no-any-return]
+
+
+def _is_compiled(made: Function[..., Any]) -> bool:
+    """Whether a function is compiled for what it reads from outside as it is now, and for the rules there are."""
+    try:
+        made.as_programs()
+    except ArgumentError:
+        return False
+    return True
 
 
 def _on_leaves(

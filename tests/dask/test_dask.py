@@ -91,6 +91,18 @@ def test_what_is_read_from_outside_is_read_anew(scheduler, monkeypatch):
         SCALE[:] = 2.0
 
 
+def test_a_new_rule_is_compiled_for(scheduler):
+    """What was compiled is forgotten when a rule that may stand in it is another one."""
+    @sg.custom_vjp
+    def own(x):
+        return x * x
+
+    over = sg.dask.value_and_grad(lambda p, X: np.sum(own(X * p)), chunked=("X",), reduce="sum")
+    for factor in (1.0, 3.0):
+        own.defvjp(lambda x: (own(x), x), lambda x, g, factor=factor: (factor * g * x,))
+        np.testing.assert_allclose(over(2.0, DX)[1], factor * np.sum(2.0 * X * X), rtol=1e-12)
+
+
 def test_lists_of_delayed_chunks_and_single_precision():
     blocks = [delayed(X.astype(np.float32)[each]) for each in EACH]
     start = Params(np.float32(START.w), np.float32(0.5))
