@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.errors import ArgumentError
+from symgrad.errors import ArgumentError, IndexOutOfBounds, UnsupportedError
 from symgrad.ops.arrays.copies import fresh, promoted
 from symgrad.ops.arrays.joining import lift
 from symgrad.ops.declare.forms import (
@@ -113,6 +113,10 @@ def kaiser(M: Any, beta: Any) -> Any:
 def polydiv(u: Any, v: Any) -> tuple[Any, Any]:
     """As `numpy.polydiv`; coefficients in front of the remainder that are 0 stay, but for those divided out."""
     u, v = np.atleast_1d(lift(u)) + 0.0, np.atleast_1d(lift(v)) + 0.0
+    if u.ndim != 1 or v.ndim != 1:
+        raise UnsupportedError("np.polydiv of traced arrays with several axes", instead="one of vectors")
+    if not (len(u) and len(v)):
+        raise IndexOutOfBounds("np.polydiv of no coefficients")
     steps, kind = len(u) - len(v) + 1, promoted(u, v)
     rest, found = u.astype(kind), []
     for _ in range(steps):

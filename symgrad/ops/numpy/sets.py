@@ -10,6 +10,7 @@ from symgrad.errors import ArgumentError, ArgumentValueError, UnsupportedError
 from symgrad.ops.arrays.copies import filled
 from symgrad.ops.arrays.joining import lift
 from symgrad.ops.declare.forms import INT, OPS, answers, normal_axes, shape_of
+from symgrad.ops.numpy.manipulation import static
 
 _ANY: Any = np.zeros(1)
 
@@ -101,11 +102,20 @@ def union1d(ar1: Any, ar2: Any) -> Any:
     return unique(np.concatenate([np.ravel(lift(ar1)), np.ravel(lift(ar2))]))
 
 
+def _twice(ar1: Any, ar2: Any) -> tuple[Any, Any]:
+    """Return the elements of both in order, and whether each equals the one before it."""
+    values, _, first = _sorted(np.concatenate([np.ravel(lift(ar1)), np.ravel(lift(ar2))]), equal_nan=False)
+    return values, ~first
+
+
 @answers(np.intersect1d)
 def intersect1d(ar1: Any, ar2: Any, assume_unique: bool = False, return_indices: bool = False) -> Any:
     """As `numpy.intersect1d`."""
     if return_indices:
         raise UnsupportedError("np.intersect1d(..., return_indices=True) on traced arrays", instead="np.isin")
+    if static("intersect1d", "assume_unique", assume_unique):
+        values, again = _twice(ar1, ar2)
+        return values[again]
     values, _, first = _sorted(ar1)
     return values[first & np.isin(values, lift(ar2))]
 
@@ -113,7 +123,7 @@ def intersect1d(ar1: Any, ar2: Any, assume_unique: bool = False, return_indices:
 @answers(np.setdiff1d)
 def setdiff1d(ar1: Any, ar2: Any, assume_unique: bool = False) -> Any:
     """As `numpy.setdiff1d`."""
-    if assume_unique:
+    if static("setdiff1d", "assume_unique", assume_unique):
         values = np.ravel(lift(ar1))
         return values[~np.isin(values, lift(ar2))]
     values, _, first = _sorted(ar1)
@@ -122,6 +132,10 @@ def setdiff1d(ar1: Any, ar2: Any, assume_unique: bool = False) -> Any:
 
 @answers(np.setxor1d)
 def setxor1d(ar1: Any, ar2: Any, assume_unique: bool = False) -> Any:
+    """As `numpy.setxor1d`."""
+    if static("setxor1d", "assume_unique", assume_unique):
+        values, again = _twice(ar1, ar2)
+        return values[~again & ~np.concatenate([again[1:], np.zeros_like(again[:1])])]
     one, other = np.ravel(lift(ar1)), np.ravel(lift(ar2))
     values, _, first = _sorted(np.concatenate([one, other]))
     return values[first & ~(np.isin(values, one) & np.isin(values, other))]

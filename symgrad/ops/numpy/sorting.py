@@ -243,7 +243,7 @@ def histogramdd(
     count = len(columns)
     if columns[0].ndim != 1:
         raise ArgumentValueError(f"np.histogramdd of points with {columns[0].ndim} axes more than one")
-    each = bins if isinstance(bins, (list, tuple)) else [bins] * count
+    each = bins if isinstance(bins, (list, tuple)) else [*lift(bins)] if lift(bins).ndim else [bins] * count
     if len(each) != count or (range is not None and len(range) != count):
         raise ArgumentValueError("The dimension of bins must be equal to the dimension of the sample x.")
     edges = [lift(histogram_bin_edges(x, of, None if range is None else range[k]))
