@@ -444,6 +444,7 @@ def indices() -> Iterator[Row]:
 
 
 KNOWN = {
+    **dict.fromkeys([f"np.polydiv({kind}[3], d[3])" for kind in "dbhilf"], "NumPy looks for zeros in the remainder"),
     "np.average(d[0": "NumPy divides a size by a size",
     "a.strides =(": "a traced array has no memory, and no attribute of this name",
     "np.geomspace(": "NumPy looks for zeros among the ends, which are no values while tracing",
