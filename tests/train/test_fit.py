@@ -126,6 +126,15 @@ def test_killed_at_any_moment_it_ends_with_the_same_bits(tmp_path, monkeypatch, 
     assert {each.name for each in tmp_path.iterdir()} <= {"run.npz", ".run.npz.part"}
 
 
+@pytest.fixture
+def interruptible():
+    """Let Ctrl-C interrupt: a background job ignores it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
 def test_interrupted_it_ends_the_step_and_goes_on_with_the_same_bits(tmp_path, whole):
     path = tmp_path / "run.npz"
     seen: list[int] = []
