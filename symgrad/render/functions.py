@@ -96,7 +96,8 @@ FUNCTIONS = {
     "sg_lu_solve": ("sg_product", "sg_solve_strip", "sg_solve", "sg_lu"),
     "sg_pivots": ("sg_product", "sg_solve_strip", "sg_solve", "sg_lu"),
     "sg_argsort": (), "sg_searchsorted": (),
-    "sg_rows": (), "sg_orthonormal": ("sg_rows",), "sg_eigh": ("sg_rows",), "sg_svd": ("sg_rows",),
+    "sg_rows": (), "sg_turns": ("sg_rows",), "sg_orthonormal": ("sg_rows",), "sg_eigh": ("sg_rows", "sg_turns"),
+    "sg_svd": ("sg_rows", "sg_turns"),
     "sg_cofactors": ("sg_product", "sg_solve_strip", "sg_solve", "sg_lu", "sg_lu_solve"),
 }
 """The functions of whole matrices, in the order in which they stand in C, each with those that it calls."""

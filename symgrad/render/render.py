@@ -43,7 +43,7 @@ FILES = {
     "sg_product": "product.c.jinja", "sg_product_part": "product.c.jinja",
     "sg_blas": "blas.c.jinja", "sg_gemm": "blas.c.jinja",
     "sg_argsort": "sorting.c.jinja", "sg_searchsorted": "sorting.c.jinja",
-    **dict.fromkeys(("sg_rows", "sg_orthonormal", "sg_eigh", "sg_svd"), "decompositions.c.jinja"),
+    **dict.fromkeys(("sg_rows", "sg_turns", "sg_orthonormal", "sg_eigh", "sg_svd"), "decompositions.c.jinja"),
 }
 """The templates of functions of whole matrices that do not stand among linear algebra's."""
 

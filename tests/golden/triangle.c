@@ -28,28 +28,6 @@ static inline void sg_subtract(int64_t n, double factor, const double *x, double
     for (int64_t i = 0; i < n; ++i) y[i] -= factor * x[i];
 }
 
-/* Turn two rows: x = c x + s y, y = c y - s x. */
-static inline void sg_rotate(int64_t n, double c, double s, double *x, double *y)
-{
-
-    #pragma omp simd
-
-    for (int64_t i = 0; i < n; ++i) {
-        const double one = x[i], other = y[i];
-        x[i] = c * one + s * other;
-        y[i] = c * other - s * one;
-    }
-}
-
-/* The rotation that takes (f, g) to (r, 0). */
-static inline double sg_rotation(double f, double g, double *c, double *s)
-{
-    const double square = f * f + g * g, r = square > 1e-290 ? sqrt(square) : hypot(f, g);
-    *c = r == 0.0 ? 1.0 : f / r;
-    *s = r == 0.0 ? 0.0 : g / r;
-    return r;
-}
-
 /* The power of two that brings the largest of some numbers near one: by it nothing is rounded, and no square overflows. */
 static inline double sg_scale(int64_t n, const double *x)
 {
@@ -93,26 +71,6 @@ static void sg_reflected(int64_t m, int64_t n, int64_t rows, const double *h, do
         u[0] += 1.0;
         for (int64_t i = 0; i < j; ++i) t[j * t_row + i] = 0.0;
     }
-}
-
-/* What is but rounding on the diagonal d of a matrix and beside it, in e. */
-static inline double sg_negligible(int64_t n, const double *d, const double *e)
-{
-    double most = 0.0;
-    for (int64_t i = 0; i < n; ++i) most = fabs(d[i]) + fabs(e[i]) > most ? fabs(d[i]) + fabs(e[i]) : most;
-    return most * 1.1102230246251565e-16;
-}
-
-/* Turn rows x, and y with them, so that the first element of x is positive that is not much smaller than its largest. */
-static inline void sg_signed(int64_t n, double *x, int64_t m, double *y)
-{
-    double most = 0.0;
-    int64_t first = 0;
-    for (int64_t i = 0; i < n; ++i) most = fabs(x[i]) > most ? fabs(x[i]) : most;
-    while (first < n - 1 && !(fabs(x[first]) >= 0.77 * most)) ++first;
-    if (n == 0 || !(x[first] < 0.0)) return;
-    for (int64_t i = 0; i < n; ++i) x[i] = -x[i];
-    for (int64_t i = 0; i < m; ++i) y[i] = -y[i];
 }
 
 /* The columns of Q of A = Q R, as rows: n of them, or with complete all m, by Householder's reflections. */
