@@ -82,9 +82,10 @@ def test_a_build_without_one_is_complete(folder):
 
 
 def test_the_installed_package_links_it(folder, tmp_path):
+    assert make(folder, "CBLAS=-I. mine.o", "all").returncode == 0
     ran = make(folder, "CBLAS=-lopenblas", f"PREFIX={tmp_path}", "-o", "all", "install")
-    text = (tmp_path / "lib/pkgconfig/product.pc").read_text()
     assert ran.returncode == 0, ran.stderr
+    text = (tmp_path / "lib/pkgconfig/product.pc").read_text()
     assert "-lproduct -lopenblas -lm" in text
 
 
