@@ -31,8 +31,9 @@ PARAMETERS = {
 }
 """The signatures of SciPy's low-level callbacks that can be made, with names for their parameters."""
 
-STACK_WORKSPACE = 1 << 16
-"""Bytes of workspace that an adapter may put on its caller's stack."""
+STACK_WORKSPACE = 1 << 17
+"""Bytes of workspace that an adapter may put on its caller's stack: the derivative of a `while` that carries 16 numbers
+needs 98 KB, and the smallest stacks of threads have 512."""
 
 
 def _call_view(

@@ -63,6 +63,19 @@ def test_quad_of_one_number():
     np.testing.assert_allclose(integrate.quad(slope, 0, 5)[0], np.exp(-25.0) - 1.0, rtol=1e-12)
 
 
+def test_the_derivative_of_a_while_that_carries_16_numbers():
+    def swung(x):
+        y, _ = sg.while_loop(
+            lambda s: np.sum(s[0] * s[0]) > 1.0, lambda s: (s[0] - 0.1 * np.sin(s[0]) * s[1], s[1] + 0.01),
+            (x * np.linspace(0.5, 1.5, 16), x),
+        )
+        return np.sum(y)
+
+    slope = sg.grad(swung)
+    assert slope.memory(1.5).workspace > 1 << 16
+    assert slope.low_level_callable().function(1.5) == slope(1.5)
+
+
 def test_quad_with_user_data_that_changes():
     a = np.array(2.0)
     made = sg.jit(damped).low_level_callable(a)
@@ -188,7 +201,7 @@ REFUSED: dict[str, tuple[Any, tuple[Any, ...], dict[str, Any], type[Exception], 
     ),
     "much workspace": (
         lambda x, a: np.sum(np.exp(x * a) / np.sum(np.exp(x * a)) * np.cumsum(a)), (np.ones(90_000),), {},
-        ArgumentValueError, r"needs \d+ bytes of workspace, and a callback has no more than 65536",
+        ArgumentValueError, r"needs \d+ bytes of workspace, and a callback has no more than 131072",
     ),
 }
 
