@@ -114,8 +114,9 @@ _APART = "it needs a compilation of its own"
 _LARGE = 2**40
 
 CONDITIONS: dict[str, bool] = {
-    "average": False, "geomspace": False, "gradient": False, "isclose": True, "nanargmax": False,
-    "nanargmin": False, "piecewise": True, "polyfit": False,
+    "average": False, "geomspace": False, "gradient": False, "isclose": True, "linspace": False,
+    "nanargmax": False, "nanargmin": False, "nanmax": True, "nanmean": False, "nanmin": True,
+    "nanvar": True, "piecewise": True, "polyfit": False,
 }
 """What a condition on traced values comes to in NumPy's own functions: what leads through their general code."""
 

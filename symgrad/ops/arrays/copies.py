@@ -52,11 +52,6 @@ def checked_shape(shape: Any) -> Shape:
     return found
 
 
-@answers(np.copy)
-def copy(a: Any, order: str = "K", subok: bool = False) -> Any:  # NumPy's signature
-    return fresh(lift(a))
-
-
 def to_dtype(x: Any, dtype: Any, casting: str = "unsafe") -> Any:
     """As `ndarray.astype`.
 

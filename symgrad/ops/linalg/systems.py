@@ -196,11 +196,6 @@ def _filled_basis(u: Any) -> Any:
     return np.concatenate([u, decompositions.columns(whole, n, simplified(m - n))], -1)
 
 
-@answers(np.linalg.svdvals)
-def svdvals(x: Any, /) -> Any:
-    return svd(x, compute_uv=False)
-
-
 @answers(np.linalg.qr)
 def qr(a: Any, mode: str = "reduced") -> Any:
     """As `numpy.linalg.qr`, in the modes ``reduced``, ``complete`` and ``r``."""

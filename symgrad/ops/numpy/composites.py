@@ -13,10 +13,8 @@ from symgrad.ops.arrays.copies import fresh, promoted
 from symgrad.ops.arrays.joining import lift
 from symgrad.ops.declare.forms import (
     answers,
-    extents_fit,
     refuse,
     same_shape,
-    shape_of,
 )
 from symgrad.ops.elementwise.selection import stop
 from symgrad.ops.numpy.manipulation import static
@@ -132,17 +130,6 @@ def polymul(a1: Any, a2: Any) -> Any:
     return np.convolve(np.atleast_1d(lift(a1)), np.atleast_1d(lift(a2)))
 
 
-def _is_infinite(name: str, which: float) -> Any:
-    def is_infinite(x: Any, out: Any = None) -> Any:
-        refuse(name, out=out)
-        return np.equal(x, which)
-
-    return is_infinite
-
-
-answers(np.isposinf)(_is_infinite("isposinf", np.inf))
-answers(np.isneginf)(_is_infinite("isneginf", -np.inf))
-
 SINC = [(-1) ** k / math.factorial(2 * k + 1) for k in range(10)]
 """The series of sin(a) / a in a * a: to the last digit where a < 1, with all its derivatives."""
 
@@ -161,21 +148,7 @@ def sinc(x: Any) -> Any:
     return np.where(near, series, np.sin(far) / far)
 
 
-# -- differences
-
-
 # -- comparing
-
-
-@answers(np.array_equiv)
-def array_equiv(a1: Any, a2: Any) -> Any:
-    """As `numpy.array_equiv`: a traced bool, or False where the shapes do not broadcast."""
-    a1, a2 = lift(a1), lift(a2)
-    pairs = zip(reversed(shape_of(a1)), reversed(shape_of(a2)), strict=False)
-    for one, other in pairs:
-        if not any(extents_fit(a1, a2, *pair) for pair in ((one, other), (one, 1), (other, 1))):
-            return False
-    return np.all(np.equal(a1, a2))
 
 
 @answers(np.array_equal)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import operator
 from typing import Any
 
 import numpy as np
 
-from symgrad.errors import DtypeError, ShapeError
+from symgrad.errors import DtypeError
 from symgrad.ir import shapes
 from symgrad.ir.node import Node
 from symgrad.ir.notation import Access, Body, How, IndexValue, Statement, axes_of
@@ -15,7 +14,7 @@ from symgrad.ir.shapes import Shape
 from symgrad.ops.arrays.copies import promoted
 from symgrad.ops.arrays.joining import lift
 from symgrad.ops.declare.domains import case
-from symgrad.ops.declare.forms import INT, OPS, answers, apply, normal_axis, refuse, structured
+from symgrad.ops.declare.forms import INT, OPS, apply, normal_axis, structured
 
 
 def _arange_infer(start: Node, count: Any, step: int) -> tuple[Shape, Any]:
@@ -42,28 +41,6 @@ arange = structured(
     edges=(case(lambda a: OPS["arange"](_whole_sum(a), count=0, step=1), (2,)),),
     doc="Integers from a start, as many as an extent.",
 )
-
-
-@answers(np.linspace)
-def linspace(
-    start: Any, stop: Any, num: Any = 50, endpoint: bool = True, retstep: bool = False, dtype: Any = None,
-    axis: Any = 0, *, device: Any = None,
-) -> Any:
-    """As `numpy.linspace`; the number of points must be known, or an open extent (`spaced`)."""
-    refuse("linspace", device=device)
-    count = operator.index(num)
-    if count < 0:
-        raise ShapeError(f"Number of samples, {count}, must be non-negative.")
-    gaps = count - 1 if endpoint else count
-    start, stop = _ends(start, stop)
-    span = np.subtract(stop, start)
-    step = np.divide(span, gaps) if gaps > 0 else np.multiply(span, np.nan)
-    along = np.reshape(np.arange(count, dtype=np.float64), (-1,) + (1,) * span.ndim).astype(span.dtype)
-    points = np.add(np.multiply(along, step if gaps > 0 else span), start)
-    if endpoint and count > 1:
-        last = np.broadcast_to(stop, points.shape[1:])[None]
-        points = np.concatenate([points[:-1], last])
-    return _finished(points, step, axis, dtype, retstep=retstep)
 
 
 def _ends(start: Any, stop: Any) -> tuple[Any, Any]:

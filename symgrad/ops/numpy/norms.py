@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from symgrad.errors import ArgumentValueError, ShapeError, UnsupportedError
-from symgrad.ops.arrays.joining import lift
 from symgrad.ops.declare.forms import OPS, answers, normal_axis, shape_of
 from symgrad.ops.numpy.reductions import floating, keep_dims, require_some, root
 
@@ -96,16 +95,3 @@ def _norm_of_matrices(x: Any, order: Any, rows: int, columns: int) -> Any:
     summed, over = (rows, columns) if order in {1, -1} else (columns, rows)
     total = OPS["sum"](np.abs(x), axes=(summed,))
     return _infinity_norm(order, total, (over - (summed < over),))
-
-
-@answers(np.linalg.vector_norm)
-def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any = 2) -> Any:
-    x = lift(x)
-    axes = tuple(range(x.ndim)) if axis is None else _given_axes(x, axis)
-    axes = tuple(sorted(axes))
-    if len(axes) == 1:
-        return norm(x, ord, axes, keepdims=keepdims)
-    rest = [k for k in range(x.ndim) if k not in axes]
-    moved = np.transpose(x, (*rest, *axes))
-    flat = np.reshape(moved, (*[x.shape[k] for k in rest], np.size(x, axes)))
-    return keep_dims(norm(flat, ord, -1), axes, keepdims)

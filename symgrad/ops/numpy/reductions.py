@@ -241,88 +241,17 @@ def _observations(m: Any, y: Any, dtype: Any, *, rowvar: bool) -> Any:
     return np.concatenate(turned) if len(turned) > 1 else turned[0]
 
 
-# -- reductions that leave NaN out
-
-
-def _without_nan(a: Any, value: float, dtype: Any = None) -> tuple[Any, Any]:
-    """Replace NaN; return the array and where the NaN were, None where the dtype has none."""
-    a = lift(a)
-    if a.dtype.kind != "f":
-        return a, None
-    if dtype is not None and np.dtype(dtype).kind not in "fc":
-        raise ArgumentError("If a is inexact, then dtype must be inexact")
-    missing = np.isnan(a)
-    return np.where(missing, np.asarray(value, a.dtype), a), missing
-
-
-
-
-def _nan_extremum(name: str, reduce: Any, worst: float) -> Any:
-    """Answer with NaN where there is nothing else."""
-
-    def extremum(
-        a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, initial: Any = None, where: Any = True,
-    ) -> Any:
-        refuse(name, out=out, where=where)
-        a, missing = _without_nan(a, worst)
-        y = reduce(a, axis, None, keepdims, initial)
-        if missing is None or not is_unset(initial):
-            return y
-        return np.where(np.all(missing, axis, keepdims=keepdims), np.asarray(np.nan, y.dtype), y)
-
-    return extremum
-
-
-answers(np.nanmax)(_nan_extremum("nanmax", np.max, -np.inf))
-answers(np.nanmin)(_nan_extremum("nanmin", np.min, np.inf))
-
-
-def _count_present(missing: Any, axis: Any, dtype: Any, *, keepdims: Any) -> Any:
-    return np.sum(np.logical_not(missing).astype(dtype), axis, keepdims=keepdims)
-
-
-@answers(np.nanmean)
-def nanmean(
-    a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, *, where: Any = True,
-) -> Any:
-    refuse("nanmean", out=out, where=where)
-    a, missing = _without_nan(a, 0, dtype)
-    if missing is None:
-        return np.mean(a, axis, dtype, keepdims=keepdims)
-    kind = a.dtype if dtype is None else np.dtype(dtype)
-    return np.sum(a, axis, kind, keepdims=keepdims) / _count_present(missing, axis, kind, keepdims=keepdims)
-
-
-@answers(np.nanvar)
-def nanvar(
-    a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: Any = 0, keepdims: Any = False, *,
-    where: Any = True, mean: Any = None, correction: Any = None,
-) -> Any:
-    refuse("nanvar", out=out, where=where)
-    filled, missing = _without_nan(a, 0, dtype)
-    if missing is None:
-        return np.var(filled, axis, dtype, None, ddof, keepdims)
-    kind = filled.dtype if dtype is None else np.dtype(dtype)
-    filled = filled.astype(kind)
-    number = _count_present(missing, axis, kind, keepdims=True)
-    center = np.sum(filled, axis, keepdims=True) / number if is_unset(mean) else mean
-    deviation = np.where(missing, np.zeros((), kind), filled - center)
-    total = np.sum(deviation * deviation, axis, keepdims=keepdims)
-    left = _count_present(missing, axis, kind, keepdims=keepdims) - (ddof if is_unset(correction) else correction)
-    return np.where(np.greater(left, 0), total / left, np.asarray(np.nan, kind))
-
-
 def _deviation(variance: Callable[..., Any]) -> Callable[..., Any]:
     """Answer by the root of a variance, with gradient 0 where all elements are equal."""
 
     def deviation(
         a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: Any = 0, keepdims: Any = False, *,
-        where: Any = True, mean: Any = None, correction: Any = None,
+        where: Any = UNSET, mean: Any = UNSET, correction: Any = UNSET,
     ) -> Any:
-        return root(variance(a, axis, dtype, out, ddof, keepdims, where=where, mean=mean, correction=correction))
+        return root(variance(lift(a), axis, dtype, out, ddof, keepdims, where=where, mean=mean, correction=correction))
 
     return deviation
 
 
 answers(np.std)(_deviation(var))
-answers(np.nanstd)(_deviation(nanvar))
+answers(np.nanstd)(_deviation(np.nanvar))

@@ -37,11 +37,6 @@ def nonzero(a: Any) -> tuple[Any, ...]:
     return tuple([place[there] for place in places])
 
 
-@answers(np.flatnonzero)
-def flatnonzero(a: Any) -> Any:
-    return nonzero(np.ravel(lift(a)))[0]
-
-
 @answers(np.argwhere)
 def argwhere(a: Any) -> Any:
     places, there = _places(a)
@@ -80,26 +75,6 @@ def unique(
     if return_counts:
         found.append(np.bincount(run, minlength=x.size)[run][first])
     return tuple(found) if len(found) > 1 else found[0]
-
-
-@answers(np.unique_values)
-def unique_values(x: Any, /) -> Any:
-    return unique(x, equal_nan=False)
-
-
-def _unique_with(function: Any, **asked: bool) -> None:
-    kind = type(function(_ANY))
-    answers(function)(lambda x, /: kind(*unique(x, equal_nan=False, **asked)))
-
-
-_unique_with(np.unique_counts, return_counts=True)
-_unique_with(np.unique_inverse, return_inverse=True)
-_unique_with(np.unique_all, return_index=True, return_inverse=True, return_counts=True)
-
-
-@answers(np.union1d)
-def union1d(ar1: Any, ar2: Any) -> Any:
-    return unique(np.concatenate([np.ravel(lift(ar1)), np.ravel(lift(ar2))]))
 
 
 def _twice(ar1: Any, ar2: Any) -> tuple[Any, Any]:

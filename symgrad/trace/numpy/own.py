@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import builtins
 import functools
+import math
 import sys
 import threading
 import warnings
@@ -19,6 +20,7 @@ from typing import Any
 import numpy as np
 from numpy._core import fromnumeric
 from numpy._core._multiarray_umath import _array_converter  # type: ignore[import-not-found]
+from numpy.lib import _nanfunctions_impl as _nanfunctions
 from numpy.linalg import _linalg
 
 from symgrad.errors import (
@@ -107,8 +109,21 @@ def _broadcast(*arrays: Any) -> Any:
     return np.broadcast_arrays(*arrays)[0] if touches(arrays) else np.broadcast(*lent(arrays))
 
 
+def _copied(a: Any, value: Any, mask: Any) -> Any:
+    return np.where(mask, np.asarray(value, a.dtype), a)
+
+
+def _ratio(a: Any, b: Any, out: Any = None) -> Any:
+    return np.true_divide(a, b, out=out).astype(a.dtype)
+
+
+def _size_of(extents: Any, **keywords: Any) -> Any:
+    return math.prod(extents) if type(extents) is list else np.prod(extents, **keywords)
+
+
 STAND_INS: dict[Any, Any] = {
-    np.broadcast: _broadcast, np.broadcast_to: _broadcast_to, _array_converter: _Converter,
+    np.broadcast: _broadcast, np.broadcast_to: _broadcast_to, np.prod: _size_of, _array_converter: _Converter,
+    _nanfunctions._copyto: _copied, _nanfunctions._divide_by_count: _ratio,  # noqa: SLF001 - they ask for ndarray
     fromnumeric._wrapfunc: _array_method,  # type: ignore[attr-defined]  # noqa: SLF001 - it asks for a method
     _linalg._assert_stacked_square: _assert_square,  # type: ignore[attr-defined]  # noqa: SLF001 - of open extents
     _linalg._makearray: lambda a: (lift(settled(a)), lambda made: made),  # type: ignore[attr-defined]  # noqa: SLF001
@@ -249,23 +264,24 @@ def indexed(joiner: Any, key: Any) -> Any:
 
 
 for _function in (
-    np.allclose, np.angle, np.apply_along_axis, np.apply_over_axes, np.atleast_1d, np.atleast_2d,
-    np.atleast_3d, np.clip, np.common_type, np.corrcoef, np.cross, np.diag_indices_from, np.diagflat, np.diff,
-    np.ediff1d, np.fix, np.flip, np.fliplr, np.flipud, np.full_like, np.geomspace,
-    np.gradient, np.i0, np.imag, np.insert, np.isclose, np.iscomplex, np.iscomplexobj, np.isreal, np.isrealobj, np.kron,
-    np.logspace, np.matrix_transpose, np.meshgrid, np.moveaxis, np.nan_to_num, np.nanargmax, np.nanargmin,
-    np.nancumprod, np.nancumsum, np.nanprod, np.nansum, np.ndim, np.outer, np.poly, np.polyadd,
-    np.polyder, np.polyint, np.polysub, np.polyval, np.ptp, np.real, np.real_if_close, np.resize, np.rollaxis, np.rot90,
-    np.shape, np.trapezoid, np.tril_indices_from, np.triu_indices_from, np.unwrap,
+    np.allclose, np.angle, np.apply_along_axis, np.apply_over_axes, np.array_equiv, np.atleast_1d, np.atleast_2d,
+    np.atleast_3d, np.clip, np.common_type, np.copy, np.corrcoef, np.cross, np.diag_indices_from, np.diagflat, np.diff,
+    np.ediff1d, np.fix, np.flatnonzero, np.flip, np.fliplr, np.flipud, np.full_like, np.geomspace, np.gradient, np.i0,
+    np.imag, np.insert, np.isclose, np.iscomplex, np.iscomplexobj, np.isneginf, np.isposinf, np.isreal, np.isrealobj,
+    np.kron, np.linspace, np.logspace, np.matrix_transpose, np.meshgrid, np.moveaxis, np.nan_to_num, np.nanargmax,
+    np.nanargmin, np.nancumprod, np.nancumsum, np.nanmax, np.nanmean, np.nanmin, np.nanprod, np.nansum, np.nanvar,
+    np.ndim, np.outer, np.poly, np.polyadd, np.polyder, np.polyint, np.polysub, np.polyval, np.ptp, np.real,
+    np.real_if_close, np.resize, np.rollaxis, np.rot90, np.shape, np.trapezoid, np.tril_indices_from,
+    np.triu_indices_from, np.union1d, np.unique_all, np.unique_counts, np.unique_inverse, np.unique_values, np.unwrap,
     np.linalg.cross, np.linalg.diagonal, np.linalg.matmul, np.linalg.matrix_norm, np.linalg.matrix_power,
-    np.linalg.matrix_transpose, np.linalg.outer, np.linalg.tensordot, np.linalg.tensorinv, np.linalg.tensorsolve,
-    np.linalg.trace,
+    np.linalg.matrix_transpose, np.linalg.outer, np.linalg.svdvals, np.linalg.tensordot, np.linalg.tensorinv,
+    np.linalg.tensorsolve, np.linalg.trace, np.linalg.vector_norm,
     *[getattr(np, name) for name in ("cumulative_prod", "cumulative_sum", "unstack") if hasattr(np, name)],  # NumPy 2.1
 ):
     answers(_function)(by_numpy(_function))
 for _function in (
-    np.block, np.column_stack, np.dsplit, np.dstack, np.hsplit, np.hstack, np.piecewise, np.select, np.vsplit,
-    np.vstack,
+    np.block, np.column_stack, np.dsplit, np.dstack, np.hsplit, np.hstack,
+    np.piecewise, np.select, np.vsplit, np.vstack,
 ):
     answers(_function)(by_numpy(_function, settled))
 _average, _polyfit, _take_along_axis = [by_numpy(f) for f in (np.average, np.polyfit, np.take_along_axis)]

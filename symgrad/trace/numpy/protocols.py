@@ -89,6 +89,8 @@ def _ufunc_called(
     """Call a ufunc with keywords; with ``where=`` what it leaves out stays as it is in the target."""
     where = True if target is None else kwargs.pop("where", True)
     dtype = kwargs.pop("dtype", None)
+    if isinstance(dtype, type) and issubclass(dtype, np.dtype):
+        dtype = dtype()  # one of `np.dtypes`, which `np.dtype` takes for an object
     casts = target is not None and kwargs.pop("casting", "same_kind") == "unsafe"
     plain = {"casting": "same_kind", "order": "K", "subok": True, "where": True}
     for name, value in kwargs.items():  # the meaning of which would be lost
