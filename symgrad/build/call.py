@@ -5,7 +5,7 @@ A call of a `Function` is in one of seven states; each steps aside for the next 
 1. *traced through* (`Function._inline`): inside of another trace nothing is called; the function is traced there.
 2. *in C* (`Call.short`): plain arrays that C can read as they lie. C checks them and calls; Python makes the results.
 3. *in Python* (`Call.in_python`): the same checks in Python: of numbers among the arguments, or of much workspace.
-4. *converted* (`Call.converted`): a compilation was looked for; what C cannot read is copied.
+4. *converted* (`Call.flat`): a compilation was looked for; what C cannot read is copied.
 5. *interpreted* (`Call.interpreted`): there is no compiler; NumPy evaluates the program.
 6. *bound* (`bound.bound`): arrays were checked once, and are passed by address.
 7. *callback* (`bound.callback`): SciPy calls C, without Python.
@@ -403,7 +403,7 @@ class Call:
         ]
         self._plans: dict[tuple[int, ...], Plan | None] = {}
         self._large: Plan | None = None
-        self._check, self._flatten = checker(interface, library), _with_outside(flatten_as(signature.tree), outside)
+        self._check, self._flatten = checker(interface, library), flattening(signature.tree, outside)
         self._known = [*[id(port.dtype) for port in interface.inputs], *[d.ctypes.data for d in interface.data]]
         self._only = None
         if not interface.dims and not interface.threaded:
@@ -511,12 +511,8 @@ class Call:
 
     # -- converted, or interpreted
 
-    def converted(self, leaves: Sequence[Any]) -> Any:
-        """Call with whatever fits the signature; C reads copies of what it cannot read as it lies."""
-        return self.finish(self.flat(leaves))
-
     def flat(self, leaves: Sequence[Any]) -> Arrays:
-        """Call with whatever fits the signature: the results as they are, without the user's structure."""
+        """Call with whatever fits the signature, which C reads copies of where it must: without a structure."""
         arrays = self.arrays(leaves)
         if not self.is_compiled:
             return self.interpreted(arrays)
@@ -534,8 +530,19 @@ class Call:
         return arrays
 
     def arrays(self, leaves: Sequence[Any]) -> Arrays:
-        """Return what C reads: the arguments, and the arrays from outside as they are now."""
-        arrays = as_inputs([*leaves, *self.read()], self.signature)
+        """Return what C reads, the arguments and the arrays from outside as they are now: never a view to write to.
+
+        They are contiguous, aligned, native arrays of the signature's dtypes; those it says lie column by column do so.
+        """
+        arrays = []
+        for leaf, want, path in zip([*leaves, *self.read()], self.signature.specs, self.signature.paths, strict=True):
+            if type(leaf) is int:
+                leaf_spec(leaf, path)
+            array = np.asarray(leaf, want.dtype)
+            flags = array.flags
+            if not ((flags.fnc if want.fortran else flags.c_contiguous) and flags.aligned):
+                array = np.array(array, want.dtype, order="C")
+            arrays.append(array)
         self.integers.check(leaves)
         return arrays
 
@@ -626,47 +633,16 @@ class Call:
         )
 
 
-def as_inputs(leaves: Sequence[Any], signature: Signature) -> Arrays:
-    """Make what C may read: contiguous, aligned, native arrays of the signature's dtypes; never a view to write to.
-
-    An array that lies column by column stays so where the signature says so.
-    """
-    arrays = []
-    for leaf, want, path in zip(leaves, signature.specs, signature.paths, strict=True):
-        if type(leaf) is int:
-            leaf_spec(leaf, path)
-        array = np.asarray(leaf, want.dtype)
-        flags = array.flags
-        if not ((flags.fnc if want.fortran else flags.c_contiguous) and flags.aligned):
-            array = np.array(array, want.dtype, order="C")
-        arrays.append(array)
-    return arrays
-
-
-def flatten_as(tree: Any) -> Callable[[tuple[Any, ...]], tuple[Any, ...] | None] | None:
-    """Make what flattens positional arguments of one structure; None where each is an array or a number itself."""
+def flattening(tree: Any, outside: Callable[[], list[Any]] | None) -> Any:
+    """Make what flattens positional arguments of one structure, and adds the arrays from outside; None for nothing."""
     if all(child.is_leaf() for child in tree.children()[0].children()):
-        return None
+        return None if outside is None else lambda args: (*args, *outside())
     flatten: Any = optree.tree_flatten
     nothing: dict[str, Any] = {}
 
     def flat(args: tuple[Any, ...]) -> tuple[Any, ...] | None:
         leaves, found = flatten((args, nothing), namespace=NAMESPACE)
-        return tuple(leaves) if found == tree else None
-
-    return flat
-
-
-def _with_outside(flatten: Any, outside: Callable[[], list[Any]] | None) -> Any:
-    """Make what flattens arguments, and adds the arrays from outside."""
-    if outside is None:
-        return flatten
-    if flatten is None:
-        return lambda args: (*args, *outside())
-
-    def flat(args: tuple[Any, ...]) -> tuple[Any, ...] | None:
-        leaves = flatten(args)
-        return None if leaves is None else (*leaves, *outside())
+        return None if found != tree else tuple(leaves) if outside is None else (*leaves, *outside())
 
     return flat
 

@@ -16,7 +16,6 @@ import numpy as np
 import pytest
 
 import symgrad as sg
-from symgrad.build.call import as_inputs
 from symgrad.build.toolchain.find import find
 from symgrad.ir.evaluate import evaluate
 from symgrad.pipeline import loops_and_c
@@ -170,7 +169,9 @@ def inputs_of(lowered: Any, args: Any) -> list[Any]:
     """List the arrays that the C is given: the arguments, and those that the function reads from outside."""
     captured = lowered._function._captured
     call = lowered._function._arguments.split(args, {})
-    return [*as_inputs(call.leaves, lowered.signature), *map(captured.state.array, captured._read)]
+    pairs = zip(call.leaves, lowered.signature.specs, strict=True)
+    arrays = [np.array(leaf, spec.dtype, order="F" if spec.fortran else "C") for leaf, spec in pairs]
+    return [*arrays, *map(captured.state.array, captured._read)]
 
 
 def main_of(lowered: Any, args: Any, loops: Any, source: Any, results: list[Any]) -> str:

@@ -19,7 +19,7 @@ import numpy as np
 from symgrad.api.call.arguments import Arguments, Leaves, describe_change, has_structure_of, show_signature, told_apart
 from symgrad.api.call.captures import Captured, captured_rng
 from symgrad.api.call.sizes import Extents, Pattern, Sizes, pattern_of
-from symgrad.build.call import MISS, Call, as_inputs
+from symgrad.build.call import MISS, Call
 from symgrad.build.progress import shown
 from symgrad.errors import (
     ArgumentError,
@@ -207,40 +207,38 @@ class Function(Generic[P, R]):
             IndexOutOfBounds: an array of indices points outside of its axis.
         """
         result: R
-        shorts = self._shorts
-        if shorts and not kwargs and not active.entered and (result := shorts[0](args)) is not MISS:
+        shorts = () if kwargs or active.entered else self._shorts
+        if shorts and (result := shorts[0](args)) is not MISS:
             return result
         try:
-            return self._at_length(args, kwargs)  # type: ignore[no-any-return]  # where inner functions hold variables
+            for short in shorts[1:]:
+                if (result := short(args)) is not MISS:
+                    self._next_by(short)
+                    return result
+            call = self._arguments.split(args, kwargs)
+            outer = current()
+            if outer is not None:
+                return self._inline(outer, call)  # type: ignore[no-any-return]
+            for leaf in call.leaves:
+                if type(leaf) is Spec:
+                    raise ArgumentError(
+                        f"{self.__name__}() was called with the spec {leaf}, which has no values",
+                        instead=".lower(...) of specs, to look at what is compiled; specs=(...) where "
+                        f"{self.__name__} is made, to compile for them; arrays in calls",
+                    )
+            entry, result = self._taken(self._find(call), call, _run)
         except SymgradError as error:
             if self._options.verifies or active.entered:
                 raise
             __tracebackhide__ = True  # IPython and pytest go past this frame
             raise shortened(error)  # noqa: B904 - it is the same
-
-    def _at_length(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Call as another short way goes; or trace, compile, convert."""
-        if not kwargs and not active.entered:
-            for short in self._shorts[1:]:
-                if (result := short(args)) is not MISS:
-                    self._shorts = (short, *[one for one in self._shorts if one is not short])
-                    return result
-        call = self._arguments.split(args, kwargs)
-        outer = current()
-        if outer is not None:
-            return self._inline(outer, call)
-        for leaf in call.leaves:
-            if type(leaf) is Spec:
-                raise ArgumentError(
-                    f"{self.__name__}() was called with the spec {leaf}, which has no values",
-                    instead=".lower(...) of specs, to look at what is compiled; specs=(...) where "
-                    f"{self.__name__} is made, to compile for them; arrays in calls",
-                )
-        entry, result = self._taken(self._find(call), call, lambda entry: entry.call.converted(call.leaves))
         if not active.outside and entry.short is not None:
-            # The next calls try this one first, then those before: of other conditions, or of other sizes.
-            self._shorts = (entry.short, *[one for one in self._shorts if one is not entry.short][: AT_HAND - 1])
+            self._next_by(entry.short)
         return result
+
+    def _next_by(self, short: Short) -> None:
+        """Let the next calls try a short way first, then those before: of other conditions, or of other sizes."""
+        self._shorts = (short, *[one for one in self._shorts if one is not short][: AT_HAND - 1])
 
     def bind(self, *args: Any, out: Any = None, **kwargs: Any) -> Callable[[], Any]:
         """Bind the function to arrays: a function of nothing that runs it on what the arrays hold then.
@@ -295,7 +293,7 @@ class Function(Generic[P, R]):
         made: dict[int, Callable[[], Any]] = {}
         into = out
 
-        def run(path: Entry) -> Any:
+        def run(path: Entry, _: Any) -> Any:
             """Run a path, the first of which makes the arrays of the result."""
             nonlocal into
             if id(path) not in made:
@@ -319,14 +317,14 @@ class Function(Generic[P, R]):
 
     # -- which compilation serves a call
 
-    def _taken(self, entry: Entry, call: Leaves, run: Callable[[Entry], Any]) -> tuple[Entry, Any]:
+    def _taken(self, entry: Entry, call: Leaves, run: Callable[[Entry, list[Any]], Any]) -> tuple[Entry, Any]:
         """Run a call on the path that its conditions take; the first that is tried is the last one that was taken."""
         tried: list[Entry] = []
         entry = entry.ways[0]
         while True:
             missed = None
             try:
-                result = run(entry)
+                result = run(entry, call.leaves)
             except Missed as error:
                 missed = error.number
             except (IndexOutOfBounds, ArgumentValueError):  # extents that another path may be fit for
@@ -696,10 +694,10 @@ class Function(Generic[P, R]):
         arrays = []
         for each in calls:
             call = made._arguments.split(*each)
-            entry, _ = made._taken(made._find(call), call, functools.partial(_flat, call.leaves))
+            entry, _ = made._taken(made._find(call), call, lambda path, leaves: path.call.flat(leaves))
             stages, program = entry.built.stages, entry.built.program
             found.setdefault(id(entry), Lowered(made, signature, stages, program, entry.tree, call.leaves, entry))
-            arrays.append(as_inputs(call.leaves, signature))
+            arrays.append(entry.call.arrays(call.leaves))
         entry.paths[:] = [path.entry for path in found.values() if path.entry is not None]
         return [*found.values()], arrays
 
@@ -967,8 +965,8 @@ def _served(_: tuple[Any, ...]) -> None:
     """Say that a compilation serves, still."""
 
 
-def _flat(leaves: Sequence[Any], path: Entry) -> Any:
-    return path.call.flat(leaves)
+def _run(path: Entry, leaves: Sequence[Any]) -> Any:
+    return path.call.finish(path.call.flat(leaves))
 
 
 def _missed(path: Entry, call: Leaves) -> int | None:
