@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import symgrad as sg
+from symgrad.trace.control import forks
 from tests.table import richardson
 
 
@@ -518,3 +519,37 @@ def test_what_rounds_before_did_is_no_row(fun):
             value, slope = compiled(y)
             np.testing.assert_allclose(value, fun(y), rtol=1e-12)
             np.testing.assert_allclose(slope @ DIRECTION, slope_of(fun, y), rtol=1e-5, atol=1e-6)
+
+
+def test_arrays_from_outside_decide_without_tries(monkeypatch):
+    """Labels of a loss seldom change: the first call asks what they are and tries no other way."""
+    labels = np.array([1, 2, 2, 3, 1, 3, 3, 2, 1, 2, 3, 1])
+
+    def ctc(x):
+        alpha = [x[0, 0], x[0, labels[0]], *[-1e3] * 10]
+        for t in range(1, 5):
+            new = []
+            for s in range(12):
+                a = alpha[s]
+                if s > 0:
+                    a = np.logaddexp(a, alpha[s - 1])
+                if s > 1 and labels[s] != labels[s - 2]:
+                    a = np.logaddexp(a, alpha[s - 2])
+                new.append(a + x[t, labels[s]])
+            alpha = new
+        return alpha[-1]
+
+    tries = []
+    before = forks._forced
+    monkeypatch.setattr(forks, "_forced", lambda *args: tries.append(args) or before(*args))
+    x = RNG.normal(size=(5, 4))
+    loss = sg.value_and_grad(ctc, options=sg.Options(compiler="none"))
+    np.testing.assert_allclose(loss(x)[0], ctc(x), rtol=1e-12)
+    assert not tries
+    for k in range(6):
+        labels[:] = np.roll(labels, 1) if k % 2 else np.where(labels == k, 0, labels)
+        value, slope = loss(x)
+        np.testing.assert_allclose(value, ctc(x), rtol=1e-12)
+        wanted = richardson(lambda h: ctc(x + h * np.ones((5, 4)) * DIRECTION[:4]), 1e-4)
+        np.testing.assert_allclose(np.sum(slope * DIRECTION[:4]), wanted, rtol=1e-6)
+    assert loss.cache_info().compilations <= 5

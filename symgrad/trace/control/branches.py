@@ -7,7 +7,7 @@ the condition comes to the same, and a call where it does not goes to the path t
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import CodeType, FrameType, FunctionType
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -263,6 +263,7 @@ class Branches:
         self._values: dict[Node, Any] = {}
         self._stands: dict[Node, Node] = {}
         self._dims: dict[Any, int] = {}
+        self._outside: set[Node] = set()
         self._around: list[tuple[FrameType, int, int]] = []  # loops that ask, which go on
         self._graph: Graph | None = None
 
@@ -279,10 +280,22 @@ class Branches:
 
     def begin(self, inputs: Sequence[Node], outside: Mapping[Node, np.ndarray[Any, Any]]) -> None:
         """Give the inputs of the outermost program their values, arrays from outside too."""
+        self._outside = {*outside}
         self._values.update(outside)
         for node, array in zip(inputs, self.arrays, strict=True) if self.arrays is not None else ():
             self._values[node] = value = np.asarray(array, node.dtype)
             self._dims |= {d: n for d, n in zip(node.shape, value.shape, strict=True) if getattr(d, "is_Symbol", False)}
+
+    def are_rare(self, numbers: Iterable[int]) -> set[int]:
+        """Return those guards of a first call that ask nothing of its arguments: arrays from outside seldom change."""
+        if self.told or not self._outside:
+            return set()
+        asked = {number: node for node, number in self._numbers.items()}
+        found: dict[Node, bool] = {}
+        for node in Program((), tuple([asked[k] for k in numbers if k in asked])).nodes():
+            known = node.inputs or not node.is_input or node in self._outside
+            found[node] = bool(known) and all(found[i] for i in node.inputs)
+        return {k for k in numbers if k in asked and found[asked[k]]}
 
     def moments_of(self, guards: Sequence[Node]) -> dict[int, Moment]:
         """Return where Python asked for guards, by their numbers."""

@@ -196,8 +196,10 @@ class CarriedLoop(NamedTuple):
 def deciding(branches: Branches, program: Program) -> dict[Key, CarriedLoop]:
     """Find the loops whose conditions are guards, many of them, and that carry plain values or did not long ago."""
     groups: dict[Any, list[Moment]] = {}
-    for node in program.guards:
-        moment = branches.seen.get(node.param("number"))
+    numbers = [node.param("number") for node in program.guards]
+    rare = branches.are_rare(numbers)
+    for number in numbers:
+        moment = None if number in rare else branches.seen.get(number)
         if moment is not None and not moment.counts and moment.around is not None:
             groups.setdefault(moment.around, []).append(moment)
     found: dict[Key, CarriedLoop] = {}
