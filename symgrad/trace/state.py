@@ -113,15 +113,8 @@ class Trace:
 _APART = "it needs a compilation of its own"
 _LARGE = 2**40
 
-CONDITIONS: dict[str, bool] = {
-    "average": False, "geomspace": False, "gradient": False, "isclose": True, "linspace": False,
-    "nanargmax": False, "nanargmin": False, "nanmax": True, "nanmean": False, "nanmin": True,
-    "nanvar": True, "piecewise": True, "polyfit": False,
-}
-"""What a condition on traced values comes to in NumPy's own functions: what leads through their general code."""
-
 MARK = "__symgrad_conditions__"
-"""The name of these among the names that NumPy's Python sees while it runs on traced arrays."""
+"""A name that NumPy's Python sees while it runs on traced arrays: of what says to what a condition on them comes."""
 
 _UNKNOWN = frozenset({leaves.input_, leaves.extent})
 

@@ -319,9 +319,9 @@ class Tracer:
                 line=user_line(), instead="np.any(x) or np.all(x)",
             )
         if not is_traced_code(asking.co_filename):
-            taken = frame.f_globals.get(MARK, {}).get(asking.co_name)
-            if taken is not None:
-                return bool(taken)
+            taken = frame.f_globals.get(MARK)
+            if taken is not None and (truth := taken(asking.co_name, self._node)) is not None:
+                return bool(truth)
             return bool(self._number(bool, _CONDITION, _INSTEAD, numpy=True))
         one: Any = np.reshape(self, ()) if self._node.shape else self
         return bool(outcome(one if one.dtype.kind == "b" else one != 0, _CONDITION, _INSTEAD))

@@ -141,6 +141,24 @@ def test_other_arguments_as_numpy(call: Call) -> None:
         agree(evaluate(traced, other.arrays), expected, 2e-14)
 
 
+SETTING = re.compile(r"(?<=\w=)(True|False|[0-9])(?=[,)])")
+
+
+@pytest.mark.parametrize("call", [
+    pytest.param(call, id=call.text) for call in CALLS if SETTING.search(call.text) and "d" in call.kinds])
+def test_a_traced_setting_counts_or_is_refused(call: Call) -> None:
+    """No condition on a setting that is traced is taken to be either way, as conditions on arrays are."""
+    for found in SETTING.finditer(call.text):
+        text = call.text[: found.start()] + "abcd"[len(call.shapes)] + call.text[found.end() :]
+        setting: bool | int = {"True": True, "False": False}[found[0]] if found[0].isalpha() else int(found[0])
+        arrays = [*draw(call.shapes, "d"), np.asarray(setting)]
+        try:
+            traced = program(function(text), [Spec(a.shape, a.dtype) for a in arrays])
+        except (SymgradError, TypeError, ValueError):
+            continue
+        agree(evaluate(traced, arrays), quiet(call.call, *arrays[:-1]), 2e-14)
+
+
 @pytest.mark.parametrize("call", [pytest.param(call, id=call.text) for call in read("refused.txt")])
 def test_refused_as_numpy_refuses(call: Call) -> None:
     """What NumPy refuses is refused while tracing, by an error of the type NumPy has."""

@@ -156,20 +156,6 @@ def append(arr: Any, values: Any, axis: Any = None) -> Any:
     return np.concatenate([arr, values], axis)
 
 
-@answers(np.delete)
-def delete(arr: Any, obj: Any, axis: Any = None) -> Any:
-    """As `numpy.delete`, at plain places."""
-    arr, k = along_axis(arr, axis)
-    extent = shape_of(arr)[k]
-    if type(extent) is not int:
-        raise UnsupportedError("np.delete along an unknown extent", instead="np.concatenate([x[:k], x[k + 1:]])")
-    left = np.delete(np.arange(extent), static("delete", "obj", obj))
-    steps = np.unique(np.diff(left))
-    if left.size and steps.size <= 1 and (not steps.size or steps[0] == 1):
-        return fresh(sliced(arr, k, int(left[0]), left.size))
-    return gather(arr, left, axes=(k,))
-
-
 @answers(np.compress)
 def compress(condition: Any, a: Any, axis: Any = None, out: Any = None) -> Any:
     """As `numpy.compress`, by a plain condition; by a traced one what a mask selects."""

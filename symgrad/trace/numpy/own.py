@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import builtins
 import functools
+import inspect
 import math
 import sys
 import threading
@@ -34,17 +35,19 @@ from symgrad.errors import (
     UnsupportedError,
 )
 from symgrad.ir import shapes
+from symgrad.ir.graphs import reachable
+from symgrad.ir.node import Node
 from symgrad.ops.arrays.copies import filled, promoted
 from symgrad.ops.arrays.joining import holds_traced, lift, traced_among
 from symgrad.ops.arrays.views import broadcast_to
-from symgrad.ops.declare.forms import ANSWERS, UNSET, answers, dims, is_traced, shape_of
+from symgrad.ops.declare.forms import ANSWERS, UNSET, answers, dims, is_traced, is_unset, shape_of
 from symgrad.ops.numpy.manipulation import static
 from symgrad.trace.inplace.local import lent
 from symgrad.trace.lines import raised_in_library
 from symgrad.trace.nested import settled, touches
 from symgrad.trace.numpy.creation import MAKERS, of_lists
-from symgrad.trace.state import CONDITIONS, MARK, current
-from symgrad.trace.tracer import Extent, record
+from symgrad.trace.state import MARK, current
+from symgrad.trace.tracer import Extent, Tracer, record
 
 # -- stand-ins
 
@@ -177,7 +180,7 @@ def _implemented() -> dict[Any, Any]:
 def _stand_in_names(module: str) -> dict[str, Any]:
     """Copy a module's names, with stand-ins among them; its helper functions see these, too."""
     source = vars(sys.modules[module])
-    names = {name: _instead(value) for name, value in source.items()} | {"len": _length, MARK: CONDITIONS}
+    names = {name: _instead(value) for name, value in source.items()} | {"len": _length, MARK: _taken}
     for name, value in source.items():
         if type(value) is FunctionType and value.__globals__ is source and value not in STAND_INS:
             names[name] = _remade(value, names)
@@ -204,10 +207,30 @@ _ERRORS: tuple[type[Exception], ...] = (SymgradError, *REFUSED)
 
 class _Running(threading.local):
     asked = False
+    settings: frozenset[Node] = frozenset()
 
 
 _running = _Running()
-"""Whether NumPy's own Python runs in this thread: then the function that was called says what it was called with."""
+"""Whether NumPy's own Python runs in this thread: then the function that was called says what it was called with; and
+the inputs that its settings are made of."""
+
+CONDITIONS: dict[str, bool] = {
+    "average": False, "geomspace": False, "gradient": False, "isclose": True, "linspace": False, "nanargmax": False,
+    "nanargmin": False, "nanmax": True, "nanmean": False, "nanmin": True, "nanvar": True, "piecewise": True,
+    "polyfit": False,
+}
+"""What a condition on traced values comes to in NumPy's own functions: what leads through their general code."""
+
+
+def _taken(function: str, condition: Node) -> bool | None:
+    """Return what a condition comes to; None for one that only asks for settings, as `edge_order > 2` does."""
+    asked = _inputs_of(condition)
+    return None if asked and asked <= _running.settings else CONDITIONS.get(function)
+
+
+def _inputs_of(*nodes: Node) -> frozenset[Node]:
+    return frozenset([node for node in reachable(nodes, lambda node: node.inputs) if node.is_input])
+
 
 def _array_of_list(value: Any) -> Any:
     """Make an array of a list that holds a traced value: ufuncs look no further for one."""
@@ -218,6 +241,8 @@ def _array_of_list(value: Any) -> Any:
 def by_numpy(function: Any, lifted: Any = _array_of_list) -> Any:
     """Return what answers a function of NumPy's: its own Python; `lifted` prepares its arguments."""
     implementation = function.__wrapped__
+    parameters = inspect.signature(implementation).parameters.items()
+    settings = [(place, key) for place, (key, known) in enumerate(parameters) if type(known.default) in {bool, int}]
     name = f"np.{'linalg.' if 'linalg' in implementation.__module__ else ''}{function.__name__}"
 
     @functools.cache
@@ -228,7 +253,8 @@ def by_numpy(function: Any, lifted: Any = _array_of_list) -> Any:
         args, kwargs = tuple([lifted(value) for value in args]), {k: lifted(value) for k, value in kwargs.items()}
         if _running.asked:
             return settled(run()(*args, **kwargs))
-        _running.asked = True
+        given = [kwargs.get(key, args[place] if place < len(args) else None) for place, key in settings]
+        _running.asked, _running.settings = True, _inputs_of(*[x.node for x in given if type(x) is Tracer])
         trace: Any = current()
         known = len(trace.graph.requirements)
         try:
@@ -265,13 +291,13 @@ def indexed(joiner: Any, key: Any) -> Any:
 
 for _function in (
     np.allclose, np.angle, np.apply_along_axis, np.apply_over_axes, np.array_equiv, np.atleast_1d, np.atleast_2d,
-    np.atleast_3d, np.clip, np.common_type, np.copy, np.corrcoef, np.cross, np.diag_indices_from, np.diagflat, np.diff,
-    np.ediff1d, np.fix, np.flatnonzero, np.flip, np.fliplr, np.flipud, np.full_like, np.geomspace, np.gradient, np.i0,
-    np.imag, np.insert, np.isclose, np.iscomplex, np.iscomplexobj, np.isneginf, np.isposinf, np.isreal, np.isrealobj,
-    np.kron, np.linspace, np.logspace, np.matrix_transpose, np.meshgrid, np.moveaxis, np.nan_to_num, np.nanargmax,
-    np.nanargmin, np.nancumprod, np.nancumsum, np.nanmax, np.nanmean, np.nanmin, np.nanprod, np.nansum, np.nanvar,
-    np.ndim, np.outer, np.poly, np.polyadd, np.polyder, np.polyint, np.polysub, np.polyval, np.ptp, np.real,
-    np.real_if_close, np.resize, np.rollaxis, np.rot90, np.shape, np.trapezoid, np.tril_indices_from,
+    np.atleast_3d, np.clip, np.common_type, np.copy, np.corrcoef, np.cross, np.delete, np.diag_indices_from,
+    np.diagflat, np.diff, np.ediff1d, np.fix, np.flatnonzero, np.flip, np.fliplr, np.flipud, np.full_like, np.geomspace,
+    np.gradient, np.i0, np.imag, np.insert, np.isclose, np.iscomplex, np.iscomplexobj, np.isneginf, np.isposinf,
+    np.isreal, np.isrealobj, np.kron, np.linspace, np.logspace, np.matrix_transpose, np.meshgrid, np.moveaxis,
+    np.nan_to_num, np.nanargmax, np.nanargmin, np.nancumprod, np.nancumsum, np.nanmean, np.nanmin, np.nanprod,
+    np.nansum, np.nanvar, np.ndim, np.outer, np.poly, np.polyadd, np.polyder, np.polyint, np.polysub, np.polyval,
+    np.ptp, np.real, np.real_if_close, np.resize, np.rollaxis, np.rot90, np.shape, np.trapezoid, np.tril_indices_from,
     np.triu_indices_from, np.union1d, np.unique_all, np.unique_counts, np.unique_inverse, np.unique_values, np.unwrap,
     np.linalg.cross, np.linalg.diagonal, np.linalg.matmul, np.linalg.matrix_norm, np.linalg.matrix_power,
     np.linalg.matrix_transpose, np.linalg.outer, np.linalg.svdvals, np.linalg.tensordot, np.linalg.tensorinv,
@@ -286,6 +312,24 @@ for _function in (
     answers(_function)(by_numpy(_function, settled))
 _average, _polyfit, _take_along_axis = [by_numpy(f) for f in (np.average, np.polyfit, np.take_along_axis)]
 _ix = by_numpy(np.ix_, settled)
+
+
+def _nan_extremum(own: Any, reduce: Any) -> Any:
+    """Answer by NumPy's own Python, which forgets what `initial` is where there is NaN alone."""
+
+    def extremum(
+        a: Any, axis: Any = None, out: Any = None, keepdims: Any = UNSET, initial: Any = UNSET, where: Any = UNSET,
+    ) -> Any:
+        if is_unset(initial):
+            return own(a, axis, out, keepdims, where=where)
+        a = lift(a)
+        return reduce(np.where(np.isnan(a), lift(initial).astype(a.dtype), a), axis, out, keepdims, initial, where)
+
+    return extremum
+
+
+answers(np.nanmax)(_nan_extremum(by_numpy(np.nanmax), np.max))
+answers(np.nanmin)(_nan_extremum(by_numpy(np.nanmin), np.min))
 
 
 @answers(np.average)
