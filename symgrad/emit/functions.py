@@ -21,7 +21,7 @@ from symgrad.loops.program import Array, LoopProgram
 from symgrad.loops.statements.lower import lower
 from symgrad.loops.storage.allocate import bytes_of, larger
 from symgrad.ops import math_functions
-from symgrad.ops.control.guard import UNTOLD
+from symgrad.ops.control import UNTOLD
 from symgrad.ops.declare.spelling import ctype
 from symgrad.options import TEAM, Options, Target
 from symgrad.pipeline import uncollected

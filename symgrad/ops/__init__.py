@@ -16,7 +16,7 @@ from symgrad.ops.declare.forms import OPS as OPS
 from symgrad.ops.declare.forms import answer_scipy as _answer_scipy
 from symgrad.ops.declare.spelling import is_call
 
-_ROOMS = ("declare", "elementwise", "arrays", "numpy", "linalg", "control", "scipy")
+_ROOMS = ("declare", "elementwise", "arrays", "numpy", "linalg", "scipy")
 
 
 @cache
@@ -26,7 +26,7 @@ def _families() -> tuple[str, ...]:
 
     here = Path(__file__).parent
     found = [f"{__name__}.{room}.{path.stem}" for room in _ROOMS for path in sorted((here / room).glob("[!_]*.py"))]
-    return (*found, f"{__name__}.adjoints", f"{__name__}.batched")
+    return (*found, f"{__name__}.adjoints", f"{__name__}.batched", f"{__name__}.control")
 
 
 def load() -> None:

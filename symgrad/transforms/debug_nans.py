@@ -21,7 +21,7 @@ from symgrad.ir.op import Control, Result
 from symgrad.ir.program import Program
 from symgrad.ir.shapes import size
 from symgrad.ops.arrays.updates import assemble
-from symgrad.ops.control.results import result
+from symgrad.ops.control import result
 from symgrad.ops.declare import leaves
 from symgrad.trace.lines import ends_here
 from symgrad.transforms.build import input_like, literal, make, opened, shaped, written

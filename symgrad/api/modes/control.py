@@ -18,11 +18,9 @@ from symgrad.ir.node import Node
 from symgrad.ir.op import Control
 from symgrad.ir.program import Program
 from symgrad.ir.shapes import show
-from symgrad.ops.control.cond import call as call_op
-from symgrad.ops.control.cond import cond as cond_op
-from symgrad.ops.control.results import result
-from symgrad.ops.control.scan import counted
-from symgrad.ops.control.while_ import while_
+from symgrad.ops.control import call as call_op
+from symgrad.ops.control import cond as cond_op
+from symgrad.ops.control import counted, result, while_
 from symgrad.trace import optree
 from symgrad.trace.control.rounds import unpacked
 from symgrad.trace.lines import definition, user_line

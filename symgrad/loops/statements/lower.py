@@ -36,10 +36,8 @@ from symgrad.ir.program import Program
 from symgrad.ir.shapes import Dim
 from symgrad.loops.held import COUNTS, Again, Counter, HeldBranch, Repeat, standing
 from symgrad.loops.program import Array, Check, Kind, LoopProgram
-from symgrad.ops.control.cond import call, cond
-from symgrad.ops.control.scan import counted as counted_
-from symgrad.ops.control.scan import scan
-from symgrad.ops.control.while_ import while_
+from symgrad.ops.control import call, cond, scan, while_
+from symgrad.ops.control import counted as counted_
 from symgrad.ops.declare import leaves
 from symgrad.ops.numpy.creation import arange
 

@@ -16,8 +16,7 @@ from symgrad.ir.node import Graph
 from symgrad.ir.program import Program
 from symgrad.ops.arrays.joining import lift
 from symgrad.ops.arrays.views import broadcast_to, sliced
-from symgrad.ops.control.results import result
-from symgrad.ops.control.scan import scan
+from symgrad.ops.control import result, scan
 from symgrad.ops.declare import leaves
 from symgrad.ops.declare.forms import Late, answers, is_traced, shape_of
 from symgrad.ops.elementwise.arithmetic import multiply, subtract

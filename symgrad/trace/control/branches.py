@@ -19,7 +19,7 @@ from symgrad.errors import Line, UnsupportedError
 from symgrad.ir.evaluate import computed
 from symgrad.ir.node import Graph, Node
 from symgrad.ir.program import Program
-from symgrad.ops.control.guard import guard
+from symgrad.ops.control import guard
 from symgrad.trace.constants import held
 from symgrad.trace.control.forks import Fork, Head, Policy
 from symgrad.trace.control.rounds import contents, loop_around

@@ -28,7 +28,7 @@ from symgrad.errors import Line
 from symgrad.ir.node import Node
 from symgrad.ir.program import Program
 from symgrad.ir.shapes import is_static
-from symgrad.ops.control.guard import UNTOLD
+from symgrad.ops.control import UNTOLD
 from symgrad.trace.constants import constant
 from symgrad.trace.control.branches import Branches
 from symgrad.trace.control.carried import deciding

@@ -17,9 +17,7 @@ from symgrad.ir.program import Program
 from symgrad.ir.shapes import size, upper
 from symgrad.ops.arrays.joining import concatenate
 from symgrad.ops.arrays.views import reshape
-from symgrad.ops.control.cond import call
-from symgrad.ops.control.results import result
-from symgrad.ops.control.scan import scan
+from symgrad.ops.control import call, result, scan
 from symgrad.ops.declare import leaves
 from symgrad.trace.state import Trace, passing
 from symgrad.transforms.build import input_like, make, rows_from

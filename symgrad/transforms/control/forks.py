@@ -21,8 +21,7 @@ from symgrad.ir.program import Program, copied
 from symgrad.ir.regions import whole
 from symgrad.ir.shapes import is_static
 from symgrad.ops.arrays.views import slice_
-from symgrad.ops.control.results import result
-from symgrad.ops.control.scan import scan
+from symgrad.ops.control import result, scan
 from symgrad.ops.elementwise.logical import logical_and, logical_not, logical_or
 from symgrad.trace.control.forks import Fork, Round, Way
 from symgrad.trace.control.rounds import known_by, names_alive, names_behind

@@ -27,7 +27,7 @@ from symgrad.ir.text import as_text
 from symgrad.ops.arrays.joining import concatenate
 from symgrad.ops.arrays.updates import assemble
 from symgrad.ops.arrays.views import expand_dims, slice_, transpose
-from symgrad.ops.control.guard import UNTOLD, guard
+from symgrad.ops.control import UNTOLD, guard
 from symgrad.transforms.build import input_like, literal, make, rows_from, written
 from symgrad.transforms.control.checkpoints import run_lengths, scanned
 from symgrad.transforms.control.scans import within

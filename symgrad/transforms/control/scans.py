@@ -23,10 +23,7 @@ from symgrad.ops.arrays.contract import LETTERS, einsum, parse_labels
 from symgrad.ops.arrays.indexing import scatter_add
 from symgrad.ops.arrays.reduce import sum_
 from symgrad.ops.arrays.updates import add_at
-from symgrad.ops.control.cond import call, cond
-from symgrad.ops.control.results import closure, read_by, result
-from symgrad.ops.control.scan import scan
-from symgrad.ops.control.while_ import while_
+from symgrad.ops.control import call, closure, cond, read_by, result, scan, while_
 from symgrad.transforms.build import array, input_like, is_number, literal, make, scalar, shaped, written
 from symgrad.transforms.derive.batch import batch
 from symgrad.transforms.derive.control import closed, nested

@@ -19,11 +19,7 @@ import numpy as np
 from symgrad.ir.node import SEVERAL, Graph, Node
 from symgrad.ir.op import Elementwise, Result
 from symgrad.ir.program import BY_NUMBER, Program, afresh, copied, replaced
-from symgrad.ops.control.cond import cond
-from symgrad.ops.control.guard import UNTOLD, guard
-from symgrad.ops.control.results import result
-from symgrad.ops.control.scan import counted, scan
-from symgrad.ops.control.while_ import while_
+from symgrad.ops.control import UNTOLD, cond, counted, guard, result, scan, while_
 from symgrad.ops.declare.traits import chooses, growth
 from symgrad.ops.elementwise.logical import logical_and, logical_not, logical_or
 from symgrad.trace.control.branches import Moment

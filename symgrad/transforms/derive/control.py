@@ -23,10 +23,7 @@ from symgrad.ir.op import Control, Leaf
 from symgrad.ir.program import Program, bodies, replaced
 from symgrad.ir.shapes import Dim
 from symgrad.ops.arrays.views import broadcast_to, reshape, transpose
-from symgrad.ops.control.cond import call, cond
-from symgrad.ops.control.results import closure, needed, read_by, result
-from symgrad.ops.control.scan import counted, scan
-from symgrad.ops.control.while_ import while_
+from symgrad.ops.control import call, closure, cond, counted, needed, read_by, result, scan, while_
 from symgrad.trace.constants import constant
 from symgrad.trace.state import Trace, current, passing
 from symgrad.trace.tracer import Tracer

@@ -20,7 +20,7 @@ from symgrad.ir.node import Node
 from symgrad.ir.op import Composite, Elementwise, Op, Result, Structured
 from symgrad.ir.program import BY_NUMBER
 from symgrad.ops.batched import each
-from symgrad.ops.control.results import needed
+from symgrad.ops.control import needed
 from symgrad.ops.declare import leaves
 from symgrad.ops.declare.calculus import cotangents
 from symgrad.ops.declare.forms import OPS

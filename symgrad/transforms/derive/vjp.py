@@ -20,7 +20,7 @@ from symgrad.ir.node import Node
 from symgrad.ir.op import Composite, Elementwise, Op, Result
 from symgrad.ir.program import Program
 from symgrad.ops.arrays.views import unbroadcast
-from symgrad.ops.control.results import needed, result
+from symgrad.ops.control import needed, result
 from symgrad.ops.declare import leaves
 from symgrad.ops.declare.traits import chooses
 from symgrad.trace.constants import constant

@@ -1,0 +1,293 @@
+"""Ops that hold programs, loops and branches, and what all of them are: several results, each a value of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from symgrad.errors import Missed, ShapeError
+from symgrad.ir.graphs import reachable
+from symgrad.ir.node import SEVERAL, Node
+from symgrad.ir.notation import Access, Body, How, Number, Role, Statement
+from symgrad.ir.op import Control, Result
+from symgrad.ir.program import Program
+from symgrad.ir.shapes import Dim, Shape
+from symgrad.ops.declare.forms import INT, apply, enter, structured
+
+
+def _result_infer(several: Node, *, number: int) -> tuple[Shape, Any]:
+    if not isinstance(several.op, Control):
+        raise ShapeError(f"a result of {several.op.name}, which has one")
+    found = several.op.results(*several.inputs, **several.named)
+    if not 0 <= number < len(found):
+        raise ShapeError(f"result {number} of {several.op.name}, which has {len(found)}")
+    return found[number]
+
+
+result = enter(Result(
+    "result", ("number",), evaluate=lambda several, number: several[number], infer=_result_infer, sample=(), edges=(),
+))
+
+
+def needed(node: Node) -> Sequence[Node]:
+    """Return what a node is made of: of one of several results, what that one is."""
+    if not isinstance(node.op, Result):
+        return node.inputs
+    several: Any = node.inputs[0]
+    flags = several.op.needs(node.param("number"), **several.named)
+    return [i for i, flag in zip(several.inputs, flags, strict=True) if flag]
+
+
+def read_by(program: Program, outputs: Iterable[Node]) -> set[Node]:
+    """Return the inputs of a program that some of its outputs are made of."""
+    return reachable(outputs, needed).keys() & {*program.inputs}
+
+
+def closure(body: Program, wanted: Iterable[int], fixed: int, carried: int) -> set[int]:
+    """Return the outputs of a loop's body that some of them are made of, in any number of steps."""
+    found = {*wanted}
+    while True:
+        read = read_by(body, [body.outputs[k] for k in found])
+        more = {k for k in range(carried) if body.inputs[fixed + k] in read} - found
+        if not more:
+            return found
+        found |= more
+
+
+def control(*, name: str, params: tuple[str, ...], results: Any, evaluate: Any, **fields: Any) -> Control:
+    """Declare an op of several results."""
+
+    def infer(*inputs: Node, **named: Any) -> tuple[Shape, Any]:
+        results(*inputs, **named)
+        return (), SEVERAL
+
+    op = Control(name, params, evaluate=evaluate, infer=infer, results=results, sample=(), edges=(), **fields)
+    enter(op)
+    return op
+
+
+def fits(body: Program, inputs: list[tuple[Any, Any]], what: str) -> None:
+    """Check what a body is given.
+
+    Raises:
+        ShapeError: it takes something else.
+    """
+    taken = [(i.shape, i.dtype) for i in body.inputs]
+    if taken != inputs:
+        raise ShapeError(f"the body of {what} takes {taken} and is given {inputs}")
+
+
+# -- scan: a program applied again and again, to what it gave the time before and to the next rows of arrays; and
+# `counted`, a scan whose first operand says how many of the rows there are steps for
+
+
+def _scan_results(
+    *inputs: Node, body: Program, length: Dim, fixed: int, carried: int, reverse: bool, rowless: bool = False,
+) -> list[tuple[Shape, Any]]:
+    """Return the last values that are carried, and what is stacked of each step."""
+    del reverse
+    if (length is None or rowless) and (not rowless or len(inputs) > fixed + carried or len(body.outputs) > carried):
+        raise ShapeError("a loop in runs, or of any number of steps, has no rows")
+    if len(inputs) < fixed + carried or len(body.outputs) < carried:
+        raise ShapeError(f"a scan that carries {carried} of {len(inputs)} values, and gives {len(body.outputs)}")
+    rows = inputs[fixed + carried :]
+    if any(x.shape[:1] != (length,) for x in rows):
+        raise ShapeError(f"a scan of {length} steps over rows of {[x.shape for x in rows]}")
+    given = [(x.shape, x.dtype) for x in inputs[: fixed + carried]] + [(x.shape[1:], x.dtype) for x in rows]
+    fits(body, given, "a scan")
+    made = [(y.shape, y.dtype) for y in body.outputs]
+    if made[:carried] != given[fixed : fixed + carried]:
+        raise ShapeError(f"a scan carries {given[fixed : fixed + carried]}, and its body gives {made[:carried]}")
+    return [*made[:carried], *[((length, *shape), dtype) for shape, dtype in made[carried:]]]
+
+
+def _scan_evaluate(
+    *arrays: Any, body: Any, length: int | None, fixed: int, carried: int, reverse: bool, count: int | None = None,
+) -> list[Any]:
+    """Run the body once for each step; what is stacked has the rows' order, whichever way the steps go."""
+    constants, state, rows = arrays[:fixed], [*arrays[fixed : fixed + carried]], arrays[fixed + carried :]
+    stacked: list[Any] = []
+    steps: Any = length if count is None else count
+    for t in range(steps)[:: -1 if reverse else 1]:
+        found: Sequence[Any] = body(*constants, *state, *[x[t] for x in rows])
+        state = [*found[:carried]]
+        stacked = stacked or [np.zeros((length, *np.shape(y)), np.asarray(y).dtype) for y in found[carried:]]
+        for all_, y in zip(stacked, found[carried:], strict=True):
+            all_[t] = y
+    if not steps and length is not None:
+        stacked = [np.zeros((length, *shape), dtype) for shape, dtype in body.results[carried:]]  # of an interpreted
+    return [*state, *stacked]
+
+
+@lru_cache(maxsize=64)
+def _scan_needs(index: int, *, body: Program, length: Dim, fixed: int, carried: int, reverse: bool) -> tuple[bool, ...]:
+    """Return of what a result is made, in all steps; what is carried is where it begins, too."""
+    del length, reverse
+    outputs = closure(body, [index], fixed, carried)
+    read = read_by(body, [body.outputs[k] for k in outputs])
+    return tuple([x in read or k - fixed in outputs & {*range(carried)} for k, x in enumerate(body.inputs)])
+
+
+scan = control(
+    name="scan", params=("body", "length", "fixed", "carried", "reverse"), results=_scan_results,
+    evaluate=_scan_evaluate, needs=_scan_needs,
+)
+
+
+def _counted_results(count: Node, *inputs: Node, runs: tuple[int, ...], **named: Any) -> list[tuple[Shape, Any]]:
+    """Return the results of a scan."""
+    if (count.shape, count.dtype) != ((), INT):
+        raise ShapeError(f"a number of steps of {count.dtype.name} and shape {count.shape}")
+    return _scan_results(*inputs, **named, rowless=bool(runs) or named["length"] is None)
+
+
+counted = control(
+    name="counted", params=(*scan.params, "runs"), results=_counted_results,
+    evaluate=lambda count, *arrays, runs, **named: _scan_evaluate(*arrays, count=int(count), **named),
+    needs=lambda index, *, runs, **named: (True, *_scan_needs(index, **named)),
+)
+"""With `runs`, reverse mode keeps only what is carried into each run of ``runs[0]`` steps, and of these in the same
+way by the others; without, the rows of `length` steps, or, where there is no length, it begins again for each."""
+
+
+# -- while_: a program applied again and again, as long as another one says so
+
+
+def _while_results(
+    *inputs: Node, test: Program, body: Program, fixed: int, most: Dim, runs: tuple[int, ...],
+) -> list[tuple[Shape, Any]]:
+    """Return how many steps there were, the last values that are carried, and what is stacked of each step."""
+    given = [(x.shape, x.dtype) for x in inputs]
+    carried = len(inputs) - fixed
+    if carried < 0:
+        raise ShapeError(f"a loop with {fixed} values that stay, of {len(inputs)}")
+    if len(body.outputs) > carried and (most is None or runs):
+        raise ShapeError("a loop in runs, or of any number of steps, stacks nothing")
+    fits(test, given, "a loop's condition")
+    fits(body, given, "a loop")
+    if [(y.shape, y.dtype.kind) for y in test.outputs] != [((), "b")]:
+        raise ShapeError("a loop's condition is one Boolean")
+    made = [(y.shape, y.dtype) for y in body.outputs]
+    if made[:carried] != given[fixed:]:
+        raise ShapeError(f"a loop carries {given[fixed:]}, and its body gives {made[:carried]}")
+    return [((), INT), *made[:carried], *[((most, *shape), dtype) for shape, dtype in made[carried:]]]
+
+
+def _while_evaluate(*arrays: Any, test: Any, body: Any, fixed: int, most: int | None, runs: Any) -> list[Any]:
+    del runs
+    constants, state, steps = arrays[:fixed], arrays[fixed:], 0
+    stacked: list[Any] = []
+    while (most is None or steps < most) and test(*constants, *state)[0]:
+        found = body(*constants, *state)
+        state = found[: len(state)]
+        stacked = stacked or [np.zeros((most, *np.shape(y)), np.asarray(y).dtype) for y in found[len(state) :]]
+        for rows, y in zip(stacked, found[len(state) :], strict=True):
+            rows[steps] = y
+        steps += 1
+    if not steps and most is not None:
+        stacked = [np.zeros((most, *shape), dtype) for shape, dtype in getattr(body, "results", ())[len(state) :]]
+    return [np.int64(steps), *state, *stacked]
+
+
+@lru_cache(maxsize=64)
+def _while_needs(
+    index: int, *, test: Program, body: Program, fixed: int, most: Dim, runs: tuple[int, ...],
+) -> tuple[bool, ...]:
+    """Return of what a result is made in all steps, and what says how many there are."""
+    del most, runs
+    carried = len(body.inputs) - fixed
+    asked = read_by(test, test.outputs)
+    wanted = {k for k in range(carried) if test.inputs[fixed + k] in asked} | ({index - 1} if index else set())
+    outputs = closure(body, wanted, fixed, carried)
+    read = read_by(body, [body.outputs[k] for k in outputs])
+    flags = zip(test.inputs, body.inputs, strict=True)
+    return tuple([x in asked or y in read or k - fixed in outputs for k, (x, y) in enumerate(flags)])
+
+
+while_ = control(
+    name="while_", params=("test", "body", "fixed", "most", "runs"), results=_while_results, evaluate=_while_evaluate,
+    needs=_while_needs,
+)
+"""After `most` steps it ends, if that is not None, and its body may give more than what is carried: that is stacked, a
+row a step, and rows of no step hold nothing. `runs` are those of `counted`, which its derivative is made of."""
+
+
+# -- cond: one of two programs; call: a program where it stands, whose derivative runs it again and keeps nothing
+
+
+def _branch_results(inputs: Sequence[Node], what: str, *held: Program) -> list[tuple[Shape, Any]]:
+    """Return the results of either."""
+    for body in held:
+        fits(body, [(x.shape, x.dtype) for x in inputs], what)
+    made = [[(y.shape, y.dtype) for y in body.outputs] for body in held]
+    if made[0] != made[-1]:
+        raise ShapeError(f"a branch gives {made[0]} or {made[-1]}")
+    return made[0]
+
+
+def _cond_results(test: Node, *inputs: Node, then: Program, other: Program) -> list[tuple[Shape, Any]]:
+    if test.shape != () or test.dtype.kind != "b":
+        raise ShapeError(f"a branch by {test.dtype.name} of shape {test.shape}")
+    return _branch_results(inputs, "a branch", then, other)
+
+
+@lru_cache(maxsize=64)
+def _branch_needs(index: int, **held: Program) -> tuple[bool, ...]:
+    """Return of what a result is made on either side."""
+    flags = []
+    for body in held.values():
+        read = read_by(body, [body.outputs[index]])
+        flags.append([x in read for x in body.inputs])
+    return tuple(map(any, zip(*flags, strict=True)))
+
+
+call = control(
+    name="call", params=("body",), results=lambda *inputs, body: _branch_results(inputs, "a call", body),
+    evaluate=lambda *arrays, body: body(*arrays), needs=_branch_needs,
+)
+
+cond = control(
+    name="cond", params=("then", "other"), results=_cond_results,
+    evaluate=lambda test, *arrays, then, other: (then if test else other)(*arrays),
+    needs=lambda index, **held: (True, *_branch_needs(index, **held)),
+)
+
+
+# -- guard: what a condition came to where Python branched on it; where it comes to something else, the call leaves
+
+
+OUT = Access(-1, ())
+UNTOLD = 1 << 20
+"""From here on number the guards of loops: which of Python's conditions came to something else there, nobody knows."""
+
+
+def _guard_infer(x: Node, *, outcome: Any, number: int) -> tuple[Shape, Any]:
+    if x.shape != () or x.dtype.kind not in "biu" or number < 0:
+        raise ShapeError(f"guard {number} of {x.dtype.name}{list(x.shape)}, which can not come to {outcome!r}")
+    return (), np.dtype(bool)
+
+
+def _guard_evaluate(x: Any, *, outcome: Any, number: int) -> Any:
+    if x != outcome:
+        raise Missed(number)
+    return np.True_
+
+
+def _guard_body(node: Node) -> Body:
+    outcome, number = node.params
+    kind, read = node.inputs[0].dtype, Access(0, ())
+    other: Any = read
+    if outcome is True:
+        other = apply("logical_not", kind, read, dtype=node.dtype)
+    elif outcome is not False:
+        other = apply("not_equal", kind, read, Number(outcome, kind), dtype=node.dtype)
+    return Body((Statement(OUT, How.CHECK, other, (), node.line, Role.GUARD, failure=number),))
+
+
+guard = structured(
+    name="guard", params=("outcome", "number"), infer=_guard_infer, evaluate=_guard_evaluate, body=_guard_body,
+    nondiff=True, sample=(), edges=(), decides=True,
+)

@@ -1,1 +1,0 @@
-"""Ops that run programs: loops and branches."""
