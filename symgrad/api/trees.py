@@ -53,6 +53,25 @@ def tree_paths(tree: Any) -> list[str]:
     return ["/".join(map(str, path)) for path in flattened(tree, is_leaf=is_pattern)[1].paths()]
 
 
+def gradients_by_path(params: Any, grads: Any) -> dict[str, Any]:
+    """Give gradients the paths of their parameters; those that are None, or not there, are left out.
+
+    Raises:
+        ArgumentError: one is of no parameter, or of another shape than its parameter.
+    """
+    shapes = dict(zip(tree_paths(params), map(np.shape, flattened(params, is_leaf=is_pattern)[0]), strict=True))
+    found = dict(zip(tree_paths(grads), flattened(grads, is_leaf=is_pattern)[0], strict=True))
+    for path, grad in found.items():
+        if path not in shapes:
+            raise ArgumentError(f"a gradient of {path or 'an array'}, and the parameters are {', '.join(shapes)}")
+        if np.shape(grad) != shapes[path]:
+            raise ArgumentError(
+                f"the gradient of {path or 'params'} has shape {np.shape(grad)}, and the parameter {shapes[path]}",
+                instead="a gradient by this parameter",
+            )
+    return found
+
+
 def ravel_pytree(tree: Any) -> tuple[Any, Callable[[Any], Any]]:
     """Make one vector of all arrays and numbers of a structure, and what makes the structure of such a vector again.
 

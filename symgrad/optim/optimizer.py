@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from symgrad.api.sparse.rows import RowSparse
-from symgrad.api.trees import tree_map
+from symgrad.api.trees import gradients_by_path, tree_map, tree_paths
 from symgrad.errors import ArgumentError, ArgumentValueError
 
 Tree = Any
@@ -115,9 +115,10 @@ class Optimizer:
             ``(params, state)``: new ones; every array has the type it had.
 
         Raises:
-            ArgumentError: gradients and parameters differ in structure, or the state is another optimizer's.
+            ArgumentError: gradients and parameters differ in structure or shape, a gradient is None, a parameter is of
+                integers or booleans, or the state is another optimizer's.
         """
-        tree_map(_check_shapes, params, grads)
+        _check(params, grads)
         try:
             old, t = {**state}, as_number(state["t"])
             kept = {name: value for name, value in old.items() if name not in {"t", "hyper"}}
@@ -194,9 +195,20 @@ def _setting_at(value: Any, name: str, hyper: Mapping[str, Any], t: Any) -> Any:
     return as_number(value(t) if callable(value) else hyper[name])
 
 
-def _check_shapes(param: Any, grad: Any) -> None:
-    if np.shape(param) != np.shape(grad):
-        raise ArgumentError(f"a gradient of the shape {np.shape(grad)} of parameters of the shape {np.shape(param)}")
+def _check(params: Tree, grads: Tree) -> None:
+    """Refuse what has no gradient, and what an update would round."""
+    found, kinds = gradients_by_path(params, grads), []
+    tree_map(lambda one: kinds.append(one.dtype if hasattr(one, "dtype") else np.asarray(one).dtype), params)
+    for path, kind in zip(tree_paths(params), kinds, strict=True):
+        if path not in found:
+            raise ArgumentError(
+                f"there is no gradient of {path or 'params'}", instead="step.apply(...), which leaves it as it is",
+            )
+        if kind.kind in "biu":
+            raise ArgumentError(
+                f"the parameter {path or 'params'} is {kind.name}: an update would be rounded",
+                instead="one of floats, or no parameter",
+            )
 
 
 def _whole(_: Any, grad: Any) -> Any:

@@ -239,9 +239,18 @@ def test_errors():
     with pytest.raises(ArgumentValueError, match=r"chain\(\) takes optimizers"):
         optim.chain(optim.sgd(0.1), 0.5)  # type: ignore[arg-type]
     opt, params = optim.adam(), {"w": np.ones(2)}
-    with pytest.raises(ArgumentError, match=r"a gradient of the shape \(3,\) of parameters of the shape \(2,\)"):
-        opt.update(params, {"w": np.ones(3)}, opt.init(params))
-    with pytest.raises(ArgumentError, match="structures that differ"):
-        opt.update(params, [np.ones(2)], opt.init(params))
+    for grads, message in (
+        ({"w": np.ones(3)}, r"the gradient of w has shape \(3,\), and the parameter \(2,\)"),
+        ([np.ones(2)], "a gradient of 0, and the parameters are w"),
+        (np.ones(2), "a gradient of an array, and the parameters are w"),
+        ({"w": [np.ones(2)]}, "a gradient of w/0, and the parameters are w"),
+        ({"w": None}, "there is no gradient of w(.|\n)*step.apply"),
+        ({}, "there is no gradient of w"),
+    ):
+        with pytest.raises(ArgumentError, match=message):
+            opt.update(params, grads, opt.init(params))
+    for whole in (np.arange(2), np.arange(2, dtype=np.uint8), np.array([True, False]), 2):
+        with pytest.raises(ArgumentError, match=r"the parameter w is \w+: an update would be rounded(.|\n)*of floats"):
+            opt.update({"w": whole}, {"w": 0.1 * np.ones(np.shape(whole))}, opt.init({"w": whole}))
     with pytest.raises(ArgumentError, match=r"another optimizer: it holds no '\w+'(.|\n)*opt.init\(params\)"):
         opt.update(params, params, optim.sgd(0.1).init(params))

@@ -173,6 +173,68 @@ def test_parameters_of_any_structure(name):
     assert same(*found)
 
 
+def _unaligned(a):
+    found = np.zeros(a.nbytes + 1, np.uint8)[1:].view(a.dtype).reshape(a.shape)
+    found[...] = a
+    return found
+
+
+def _read_only(a):
+    found = a.copy()
+    found.flags.writeable = False
+    return found
+
+
+LAYOUTS: dict[str, Any] = {
+    "of the other byte order": lambda a: a.astype(a.dtype.newbyteorder()), "by columns": np.asfortranarray,
+    "with strides": lambda a: np.repeat(a, 2, axis=-1)[..., ::2], "backwards": lambda a: a[::-1].copy()[::-1],
+    "unaligned": _unaligned, "read-only": _read_only,
+}
+
+
+def test_parameters_and_states_of_any_layout():
+    """Steps, halves and epochs have the bits of arrays row by row: nothing is written into a copy and lost."""
+    params, x, y = made()
+    opt = OPTIMIZERS["adam"]
+    step = sg.compile_step(model, opt)
+
+    def trained(lay):
+        def laid(tree):
+            return sg.tree_map(lambda a: lay(a) if np.ndim(a) else a, tree)
+
+        p, state = laid(params), laid(opt.init(params))
+        p, state, one = step(p, state, lay(x), lay(y))
+        p, state = step.apply(laid(p), laid(step.gradients(laid(p), x, y)[1]), laid(state))
+        p, state, values = step.epoch(laid(p), laid(state), lay(x), lay(y), batch=10)
+        return sg.tree_map(lambda a: a.astype(a.dtype.newbyteorder("=")), (p, state, one, values))
+
+    usual = trained(np.copy)
+    assert not np.array_equal(usual[0]["in"]["W"], params["in"]["W"])
+    for name, lay in LAYOUTS.items():
+        assert same(trained(lay), usual), name
+
+
+def test_hyper_parameters_may_be_set_to_any_number():
+    """Integers, single precision and arrays without axes are doubles in the state, and compile nothing."""
+    params, x, y = made()
+    opt, found = OPTIMIZERS["adam"], {}
+    rates = (0.5, np.float64(0.5), np.float32(0.5), np.array(0.5), np.array(0.5, "f4"))
+    for donate in (False, True):
+        step = sg.compile_step(model, opt, donate=donate)
+        for rate in (*rates, 1.0, 1, True, np.int64(1), np.array(1), 0.0, 0):
+            p, state = sg.tree_map(np.copy, params), opt.init(params)
+            state["hyper"]["learning_rate"] = rate
+            given = state
+            p, state, _ = step(p, state, x, y)
+            assert (state is given) == donate
+            assert isinstance(state["hyper"]["learning_rate"], float)
+            p, state, _ = step.epoch(p, state, x, y, batch=16)
+            wanted = found.setdefault(float(rate), (p, {**state}))
+            assert same((p, {**state}), wanted)
+        assert step.cache_info().compilations == 2, "the batch, and its half"
+        assert len(step._updates) == 1
+
+
 def test_a_loss_that_gives_its_gradients():
     """Wherever it computes them: then the halves are two calls, and all else is as it was."""
     params, x, y = made()

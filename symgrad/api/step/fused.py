@@ -53,6 +53,13 @@ def places_of(params: Tree, state: Tree, moved: Sequence[int]) -> tuple[list[int
     return [*map(int, found)], structure
 
 
+def own(leaf: Any) -> Any:
+    """Copy an array as C writes one: row by row, in native byte order."""
+    if not isinstance(leaf, np.ndarray):
+        return leaf
+    return np.array(leaf, None if leaf.dtype.isnative else leaf.dtype.newbyteorder("=").str, order="C")
+
+
 class Moved(NamedTuple):
     """The update of those parameters that move, compiled.
 
@@ -90,8 +97,7 @@ class Moved(NamedTuple):
     def copy(self, leaves: list[Any]) -> None:
         """Put copies in the places of arrays that are written, so that in place has the bits of new arrays."""
         for k in self.results:
-            if isinstance(leaves[k], np.ndarray):
-                leaves[k] = np.array(leaves[k], order="C")
+            leaves[k] = own(leaves[k])
 
 
 def update_of(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import operator
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -14,8 +15,8 @@ from symgrad.api.call.function import AT_HAND, CacheInfo, Function
 from symgrad.api.modes.derivatives import jit, loss_at, with_gradient
 from symgrad.api.modes.mode import function
 from symgrad.api.sparse.rows import RowSparse
-from symgrad.api.step.fused import COUNTED, NUMPYS, Fused, Moved, parts, places_of, shown, update_of, with_numbers
-from symgrad.api.trees import tree_map, tree_paths
+from symgrad.api.step.fused import COUNTED, NUMPYS, Fused, Moved, own, parts, places_of, shown, update_of, with_numbers
+from symgrad.api.trees import gradients_by_path, tree_map, tree_paths
 from symgrad.build.call import MISS
 from symgrad.errors import ArgumentError, ArgumentValueError, NonFiniteError, SymgradError
 from symgrad.options import Options
@@ -23,7 +24,7 @@ from symgrad.render.source import NOT_FINITE
 from symgrad.trace import optree
 from symgrad.trace.signature import Signature, Spec, leaf_spec, signature_of
 from symgrad.trace.state import active
-from symgrad.trace.structures import flattened, is_pattern
+from symgrad.trace.structures import flattened
 
 if TYPE_CHECKING:
     from symgrad.api.report import Cost, Memory
@@ -128,12 +129,12 @@ class Step:
                 if found is not None:
                     return self._taken(fused, found, params, batch)
         with self._lock:
-            known, params = [*self._fused], _with_numpys(params)
-            made = self._planned(params, state, batch)
-            if made is None or made in known:
+            known, usual = [*self._fused], (_with_numpys(params), _settled(state), batch)
+            made, again = self._planned(*usual), flattened(usual)[0]
+            if made is None or (made in known and all(map(operator.is_, again, leaves))):
                 return None
-            self._fused = (made, *known[: AT_HAND - 1])
-        found = made(flattened((params, state, batch))[0], state)
+            self._fused = (made, *[one for one in known if one is not made][: AT_HAND - 1])
+        found = made(again, state)
         return None if found is None else self._taken(made, found, params, batch)
 
     def _taken(self, fused: Fused, found: tuple[Any, ...], params: Tree, batch: tuple[Any, ...]) -> Any:
@@ -204,18 +205,18 @@ class Step:
         rows = None if order is None else _order_of(order, total)
         count = total if rows is None else len(rows)
         if not self._donate:
-            params, state = tree_map(_own, (params, state))
+            params, state = tree_map(own, (params, state))
         values = _Values(-(-count // batch))
         while values.done < values.count:
             begin = values.done * batch
             size = min(batch, count - begin)
             part = _rows_at(plain, rows, begin, size)
             try:
-                fused = None if active.entered else self._planned(params, state, plain, size, part)
+                fused = None if active.entered else self._planned(params, _settled(state), plain, size, part)
                 code = None
                 if fused is not None:
                     self._unused, self._touched = fused.unused, fused
-                    leaves = flattened((params, state, plain))[0]
+                    leaves = flattened((params, _settled(state), plain))[0]
                     try:
                         code = fused.many(leaves, values.of(*fused.value), rows, begin, (count - begin) // size)
                     finally:
@@ -258,20 +259,7 @@ class Step:
             ``(params, state)``: the new ones.
         """
         params = _with_numpys(params)
-        return self._moved(params, self._by_path(params, grads), state)
-
-    def _by_path(self, params: Tree, grads: Tree) -> dict[str, Any]:
-        """Give gradients the paths of their parameters; None is none."""
-        known = dict(zip(tree_paths(params), flattened(params)[0], strict=True))
-        found = dict(zip(tree_paths(grads), flattened(grads, is_leaf=is_pattern)[0], strict=True))
-        for path, slope in found.items():
-            if path not in known:
-                raise ArgumentError(f"a gradient of {path}, and the parameters are {', '.join(known)}")
-            if np.shape(slope) != np.shape(known[path]):
-                raise ArgumentError(
-                    f"the gradient of {path} has shape {np.shape(slope)}, and the parameter {np.shape(known[path])}"
-                )
-        return found
+        return self._moved(params, gradients_by_path(params, grads), state)
 
     def as_function(self) -> Callable[..., Any]:
         """Return a function in Python of what a step takes, and of what it gives: to trace, or to emit."""
@@ -343,7 +331,7 @@ class Step:
         return Cost(*[_summed(getattr(first, name), getattr(second, name)) for name in Cost.__dataclass_fields__])
 
     def _in_one_call(self, params: Tree, state: Tree, batch: tuple[Any, ...]) -> Fused:
-        found: Fused | None = self._planned(_with_numpys(params), state, batch)
+        found: Fused | None = self._planned(_with_numpys(params), _settled(state), batch)
         if found is None:
             raise ArgumentError(f"the step of {self.__name__}() is not one call of C", instead="a C compiler")
         return found
@@ -354,7 +342,7 @@ class Step:
         """Return the value and the gradients by path."""
         if self._is_apart:
             value, given = self._loss(params, *batch)
-            grads = self._by_path(params, given)
+            grads = gradients_by_path(params, given)
             for path in _frozen(tree_paths(params), self._frozen):
                 grads.pop(path, None)
         else:
@@ -389,7 +377,7 @@ class Step:
             slopes = [grads[named[k]] for k in moved]
             update = self._update_of(params, state, moved, slopes)
             if update.is_alone:
-                leaves, tree = flattened((params, _with_numpys(state)))
+                leaves, tree = flattened((params, _settled(state)))
                 update.run(leaves, slopes, donate=donate)
                 new, after = optree.tree_unflatten(tree, leaves)
                 if donate:
@@ -403,7 +391,7 @@ class Step:
 
     def _update_of(self, params: Tree, state: Tree, moved: Sequence[int], grads: Sequence[Any]) -> Moved:
         """Find or compile the update of some parameters by gradients such as these."""
-        state = _with_numpys(state)
+        state = _settled(state)
         leaves, tree = flattened((params, state, [*grads]))
         key = tree, tuple([_kind(leaf) for leaf in leaves]), tuple(moved)
         with self._lock:
@@ -487,11 +475,6 @@ def _rows_at(arrays: Any, order: Any, begin: int, size: int) -> Any:
     return tree_map(lambda array: array[chosen], arrays)
 
 
-def _own(leaf: Any) -> Any:
-    """Copy an array, row by row."""
-    return np.array(leaf, order="C") if isinstance(leaf, np.ndarray) else leaf
-
-
 def _whole(old: Tree, new: Tree, structure: Any, moved: Sequence[int]) -> Tree:
     """Put what has moved into its place again."""
     leaves, found = flattened(old)
@@ -519,6 +502,19 @@ def _with_numpys(tree: Tree) -> Tree:
     if not any(type(leaf) in NUMPYS for leaf in leaves):
         return tree
     return optree.tree_unflatten(structure, [NUMPYS.get(type(leaf), _itself)(leaf) for leaf in leaves])
+
+
+def _settled(state: Tree) -> Tree:
+    """Return a state as a step returns it: hyper-parameters, whatever number they were set to, as doubles."""
+    hyper = state.get("hyper") if isinstance(state, dict) else None
+    if not isinstance(hyper, dict) or all(type(value) is np.float64 for value in hyper.values()):
+        return _with_numpys(state)
+    doubles = {name: np.float64(value) if _is_number(value) else value for name, value in hyper.items()}
+    return _with_numpys({**state, "hyper": doubles})
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float, np.number)) or (isinstance(value, np.ndarray) and not value.ndim)
 
 
 def _itself(leaf: Any) -> Any:
