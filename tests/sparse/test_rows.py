@@ -65,6 +65,32 @@ def test_what_is_out_of_bounds_is_an_error_at_the_line(ids: list[int]) -> None:
         linear(E, np.array(ids))
 
 
+def carried(E: Any, i: Any, _: Any) -> Any:
+    """Places that are computed on the way: each step looks up where the next one looks."""
+    def step(state: Any, _: Any) -> Any:
+        h, k = state
+        return (np.tanh(h + E[k] * E[3]), (3 * k + 1) % 7), 0.0
+
+    return np.sum(sg.scan(step, (np.zeros(4, E.dtype), i[0]), np.arange(4))[0][0] ** 2)
+
+
+def nested(E: Any, i: Any, j: Any) -> Any:
+    """Loops in a loop whose steps are computed again."""
+    def outer(h: Any, row: Any) -> Any:
+        return sg.scan(lambda h, k: (np.sin(h + E[k]), np.sum(h)), h, row)
+
+    return np.sum(sg.checkpoint(lambda E: sg.scan(outer, E[i[0]], j, reverse=True)[1])(E) ** 2)
+
+
+def rolled(E: Any, i: Any, _: Any) -> Any:
+    """A loop of Python's, which is found."""
+    x, h = np.stack([i * k % 11 for k in range(12)], axis=1), np.zeros((3, 4), E.dtype)
+    for t in range(12):
+        h = np.tanh(h @ MIX.astype(E.dtype) + E[x[:, t]])
+    return np.sum(h)
+
+
+MIX = RNG.normal(size=(4, 4))
 USES: dict[str, Any] = {
     "take": lambda E, i, _: np.sum(np.take(E, i, axis=0) ** 2),
     "several": lambda E, i, j: np.sum(E[i] ** 2) * np.sum(E[j] ** 3) + np.sum(E[3]) + np.sum(E[i[0]] ** 2),
@@ -73,35 +99,121 @@ USES: dict[str, Any] = {
     "a loop": lambda E, i, _: np.sum(sum(np.sin(E[i[k]] * k) for k in range(3))),
     "clip": lambda E, i, _: np.sum(np.take(E, 20 * i, axis=0, mode="clip") ** 2),
     "beside what has no derivative": lambda E, i, _: (
-        np.sum(E[i] ** 2) * (1 + np.sum(E > 100)) + sg.stop_gradient(E)[0, 0]),
+        np.sum(E[i] ** 2) * (1 + np.sum(E > 100)) + sg.stop_gradient(E)[0, 0] + E.shape[0]
+        + np.sum(sg.stop_gradient(np.tanh(E))[i])),
+    "scan": lambda E, i, j: np.sum(sg.scan(lambda h, k: (np.tanh(h[::-1] + E[k]), i), E[j[0]], j)[0]),
+    "carried": carried, "nested": nested, "rolled": rolled,
+    "vmap of scan": lambda E, i, j: np.sum(
+        sg.vmap(lambda k: sg.scan(lambda h, m: (np.tanh(h + E[m]), 0.0), E[k], j[0])[0])(i)),
+    "no step": lambda E, i, _: np.sum(sg.scan(lambda h, k: (h * E[k], 0.0), E[i[1]], np.zeros(0, int))[0]),
 }
 
 
 def test_all_that_takes_rows() -> None:
     i, j = np.array([4, 2, 4]), np.array([[2, 9], [0, -1]])
 
-    def both(E: Any) -> list[Any]:
-        return [(sg.grad(f, sparse=True)(E, i, j), sg.grad(f)(E, i, j)) for f in USES.values()]
+    def both(E: Any, *names: str) -> list[Any]:
+        every = [USES[name] for name in names]
+        return [(sg.value_and_grad(f, sparse=True)(E, i, j), sg.value_and_grad(f)(E, i, j)) for f in every]
 
-    for name, (rows, dense) in zip(USES, sg.jit(both)(E), strict=True):
-        assert isinstance(rows, sg.RowSparse), name
-        np.testing.assert_allclose(rows.to_dense(), dense, rtol=1e-12, atol=1e-12, err_msg=name)
-        assert len(rows.indices) < 12, name
+    for table, names, tolerance in (E, [*USES], 1e-12), (E.astype(np.float32), ["several", "scan", "carried"], 2e-5):
+        found = sg.jit(both, static_argnums=range(1, 1 + len(names)))(table, *names)
+        for name, ((value, rows), (same, dense)) in zip(names, found, strict=True):
+            assert rows.dtype == table.dtype
+            assert isinstance(rows, sg.RowSparse), name
+            np.testing.assert_allclose(value, same, rtol=tolerance)
+            np.testing.assert_allclose(rows.to_dense(), dense, rtol=tolerance, atol=tolerance, err_msg=name)
+            assert len(rows.indices) < 12, name
 
 
-@pytest.mark.parametrize(("use", "message"), [
-    (lambda E, i: np.sum(E[i]) + np.sum(E**2), r"rows are taken of E at .*test_rows.py:\d+, and all of it"),
-    (lambda E, i: np.sum(E[i]) * E[0, 0], "all of it is used as well"),
-    (lambda E, i: np.sum(sg.scan(lambda h, k: (np.tanh(h + E[k]), 0.0), np.zeros(4), i)[0]), "inside of a loop"),
-    (lambda E, i: np.sum(E[i, 1]), "of E something else is taken than rows"),
-    (lambda E, i: np.sum(E[i, :, None]) + np.sum(E[:, 1:][i]), "of E something else is taken than rows"),
-    (lambda E, i: np.sum(sg.checkpoint(lambda E: np.sin(E[i]))(E)), "of E something else is taken than rows"),
-])
-def test_a_table_that_is_used_otherwise_is_refused_with_its_line(use: Any, message: str) -> None:
+def test_places_in_loops_are_checked_at_their_line() -> None:
+    f = sg.grad(lambda E, i: np.sum(sg.scan(lambda h, k: (h + E[k], 0.0), np.zeros(4), i)[0]), sparse=True)
+    with pytest.raises(IndexError, match=r"(?s)out of bounds for an axis with size 50.*E\[k\]"):
+        f(E, np.array([1, 50]))
+
+
+def test_memory_of_rows_in_loops_is_that_of_steps() -> None:
+    """Of a million rows as of a thousand; the loop has nothing but the places and the slopes of its rows."""
+    def rnn(E: Any, x: Any) -> Any:
+        return np.sum(sg.scan(lambda h, k: (np.tanh(h @ MIX + E[k]), 0.0), np.zeros((8, 4)), x)[0] ** 2)
+
+    f, found = sg.value_and_grad(rnn, sparse=True), []
+    for size in (1_000_000, 1000):
+        table, x = np.zeros((size, 4)), np.arange(256).reshape(32, 8)
+        found.append((f.memory(table, x).peak, f.cost(table, x).flops))
+    assert found[0] == found[1]
+    assert found[0][0] < 100_000
+
+
+@sg.custom_vjp
+def sine(E: Any) -> Any:
+    return np.sin(E)
+
+
+sine.defvjp(lambda E: (np.sin(E), E), lambda E, g: (g * np.cos(E),))
+def made_before(E: Any, i: Any) -> Any:
+    T = np.tanh(E)
+    return np.sum(sg.scan(lambda h, k: (h + T[k], 0.0), np.zeros(4), i)[0])
+
+
+BESIDE, MADE = "all of E is used, and rows are taken of it at test_rows.py:", "what is made of it at test_rows.py:"
+OTHERS, OFTEN = "other elements are taken of E than rows", "rows are taken of E where nobody knows how often"
+OTHERWISE: dict[str, tuple[Any, str]] = {
+    "sum": (lambda E, i: np.sum(E[i]) + np.sum(E**2), BESIDE),
+    "element": (lambda E, i: np.sum(E[i]) * E[0, 0], BESIDE),
+    "tanh": (lambda E, i: np.sum(np.tanh(E)[i]), MADE),
+    "multiple": (lambda E, i: np.sum((2 * E)[i]), MADE),
+    "mask": (lambda E, i: np.sum((E * (E > 0))[i]), MADE),
+    "where": (lambda E, i: np.sum(np.where(i[0] > np.arange(50)[:, None], E, 0)[i]), MADE),
+    "clip": (lambda E, i: np.sum(np.clip(E, -1, 1)[i]), MADE),
+    "transpose": (lambda E, i: np.sum(E.T[:, i]), MADE),
+    "reshape": (lambda E, i: np.sum(E.reshape(-1, 2)[i]), MADE),
+    "slice": (lambda E, i: np.sum(E[1:][i]), MADE),
+    "columns": (lambda E, i: np.sum(E[i, :, None]) + np.sum(E[:, 1:][i]), "all of E is used"),
+    "concatenate": (lambda E, i: np.sum(np.concatenate([E, np.ones((2, 4))])[i]), MADE),
+    "astype": (lambda E, i: np.sum(E.astype(np.float32)[i]), MADE),
+    "norm": (lambda E, i: np.sum((E / np.linalg.norm(E, axis=1, keepdims=True))[i] ** 3), MADE),
+    "flat": (lambda E, i: np.sum(np.take(E, i)), MADE),
+    "pairs": (lambda E, i: np.sum(E[i, 1]), OTHERS),
+    "along": (lambda E, i: np.sum(E[:, i]), OTHERS),
+    "while": (lambda E, i: np.sum(sg.fori_loop(0, i[1], lambda k, s: s + E[k], np.zeros(4))), OFTEN),
+    "cond": (lambda E, i: sg.cond(i[0] > 0, lambda E: np.sum(E[i]), lambda E: E[0, 0], E), OFTEN),
+    "made before a loop": (made_before, MADE),
+    "all in a loop": (lambda E, i: np.sum(sg.scan(lambda h, k: (h + E[k] * np.sum(E), 0.0), E[0], i)[0]), BESIDE),
+    "carried": (lambda E, i: np.sum(sg.scan(lambda s, k: ((s[0] + s[1][k], s[1]), 0.0), (E[0], E), i)[0][0]), BESIDE),
+    "checkpoint": (lambda E, i: np.sum(sg.checkpoint(np.tanh)(E)[i]), MADE),
+    "written": (lambda E, i: np.sum((E + 0.0 * np.ones((50, 1)))[i]), MADE),
+    "a rule": (lambda E, i: np.sum(sine(E)[i]), MADE),
+}
+
+
+@pytest.mark.parametrize("name", OTHERWISE)
+def test_a_table_that_is_used_otherwise_is_refused_with_its_line(name: str) -> None:
+    use, message = OTHERWISE[name]
     with pytest.raises(sg.SymgradError, match=rf"(?s)sparse=True: .*{message}.*at {__file__}.*sparse=\"auto\""):
         sg.grad(use, sparse=True)(E, np.array([1, 2]))
-    plain = sg.grad(use, sparse="auto")(E, np.array([1, 2]))
-    assert (type(plain), plain.shape) == (np.ndarray, E.shape)
+
+
+def test_a_plain_gradient_may_be_had() -> None:
+    ids = np.array([1, 2])
+
+    def both(E: Any) -> list[Any]:
+        return [[sg.grad(f, sparse=sparse)(E, ids) for sparse in ("auto", False)] for f, _ in OTHERWISE.values()]
+
+    for name, (plain, same) in zip(OTHERWISE, sg.jit(both)(E), strict=True):
+        assert type(plain) is np.ndarray
+        np.testing.assert_array_equal(plain, same, err_msg=name)
+
+
+def test_elements_of_what_several_parameters_make_are_no_rows() -> None:
+    """Logits are picked by labels: neither weights nor biases are tables."""
+    def picked(p: Any, x: Any, y: Any) -> Any:
+        one = np.tanh(p["W"] @ x + p["b"])
+        return np.sum((x * x @ p["W"].T + p["b"])[y]) + np.sum((p["E"][y] @ p["W"] + p["c"])[[0, 1], y]) * one[y[0]]
+
+    p = {"W": MIX, "b": MIX[0], "c": MIX[1], "E": E}
+    grads = sg.grad(picked, sparse=True)(p, MIX[2], np.array([1, 3]))
+    assert [type(grads[k]) for k in p] == [np.ndarray] * 3 + [sg.RowSparse]
 
 
 def test_what_is_sliced_is_no_table() -> None:

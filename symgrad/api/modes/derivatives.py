@@ -26,7 +26,8 @@ from symgrad.trace.signature import Signature, flatten, signature_of
 from symgrad.trace.tracer import Tracer, as_node
 from symgrad.transforms.derive.batch import batch
 from symgrad.transforms.derive.jvp import pullback, pushforward
-from symgrad.transforms.derive.vjp import gathered, gradient
+from symgrad.transforms.derive.tables import row_gradient, uses
+from symgrad.transforms.derive.vjp import gradient
 from symgrad.transforms.rewrite.units import without_units
 
 if TYPE_CHECKING:
@@ -75,9 +76,9 @@ def grad(
         argnums: the argument to differentiate by, or a tuple of them: a position, a name, or the path of a part, as
             ``"params['w']"``.
         has_aux: `fun` returns ``(loss, extras)``; the result is ``(gradient, extras)``.
-        sparse: the gradient by an array of which `fun` takes rows, ``E[ids]`` or ``np.take(E, ids, axis=0)``, is a
-            `RowSparse`, and costs as much as these rows, however many there are; one that is used otherwise as well
-            is refused, or has a plain gradient with ``"auto"``.
+        sparse: the gradient by an array of which `fun` takes rows, ``E[ids]`` or ``np.take(E, ids, axis=0)``, also in
+            the steps of `scan`, is a `RowSparse`, and costs as much as these rows, however many there are; one of
+            which all is used as well, or rows of ``np.tanh(E)``, is refused, or has a plain gradient with ``"auto"``.
         static_argnums, static_argnames, specs, dynamic, options: as for `jit`.
 
     Returns:
@@ -170,13 +171,18 @@ def with_gradient(
     """
     stays = point.fixed  # of these a gradient has the argument's own
     moved = [k for k in wrt if k not in stays]
-    takes = {k: _takes(point, k, sparse) for k in moved} if sparse else {}
-    tables = [k for k, taken in takes.items() if taken]
-    program = point.derive(partial(gradient, wrt=moved, tables=tables))
-    own, bars = point.program.outputs, program.outputs
+    tables = {k: takes for k in moved if sparse and (takes := _takes(point, k, moved, sparse))}
+    own, more = point.program.outputs, list[Any]()
+    if tables:
+        program = point.derive(partial(row_gradient, wrt=moved, tables=tables))
+        own, bars = program.outputs[: len(own)], program.outputs[len(own) :]
+        more = [point.zeros(x, -0.0) for x in program.inputs[len(point.leaves) :]]
+    else:
+        program = point.derive(partial(gradient, wrt=moved))
+        bars = program.outputs
     names = ["value", *[f"aux{k}" for k in range(1, len(own))]]
     outputs = (*own, *bars) if value else (*bars, *own[1:])
-    results = point.put(replace(program, outputs=outputs))
+    results = point.put(replace(program, outputs=outputs), more)
     labels = (*names, *program.labels) if value else (*program.labels, *names[1:])
     if program.labels:
         point.outer.labels[tuple([r.node for r in results])] = labels
@@ -185,23 +191,26 @@ def with_gradient(
     rest = iter(found)
     slopes = []
     for k in wrt:
-        parts = [next(rest) for _ in 2 * (takes.get(k) or [])]
+        parts = [next(rest) for _ in 2 * tables.get(k, [])]
         slopes.append(point.leaves[k] if k in stays else _rows(point, k, parts) if parts else next(rest))
     return others, slopes
 
 
-def _takes(point: Point, k: int, sparse: bool | str) -> list[Node]:
+def _takes(point: Point, k: int, wrt: list[int], sparse: bool | str) -> list[Node]:
     """Return what takes rows of an array alone; none where its gradient is to be a plain one."""
-    takes, others = gathered(point.program, point.program.inputs[k])
-    if takes and others and sparse is True:
-        path, within = point.signature.paths[k], takes[0] in others
-        raise ArgumentError(
-            f"sparse=True: of {path} something else is taken than rows, or rows inside of a loop" if within else
-            f"sparse=True: rows are taken of {path} at {takes[0].line}, and all of it is used as well",
-            line=others[0].line, instead=("the rows taken first, E[ids]; or " if within else "")
-            + 'sparse="auto", which gives a plain gradient here',
-        )
-    return [] if others else takes
+    inputs, path = point.program.inputs, point.signature.paths[k]
+    found = uses(point.program, inputs[k], [inputs[j] for j in wrt])
+    if found.takes and not (found.others or found.behind or found.apart):
+        return found.takes
+    if sparse is not True or not (found.takes or found.behind or found.apart):
+        return []
+    dense, said = found.apart[0] if found.apart else (
+        found.others[0], "all of {} is used, and rows are taken of " + ("it" if found.takes else "what is made of it"))
+    lines = [f" at {node.line}" for node in (*found.takes, *found.behind)[:1] if not found.apart]
+    raise ArgumentError(
+        f"sparse=True: {said.format(path)}{''.join(lines)}", line=dense.line,
+        instead=f'rows alone, and these first, as np.tanh({path}[ids]); or a plain gradient by sparse="auto"',
+    )
 
 
 def _rows(point: Point, k: int, parts: list[Any]) -> RowSparse:

@@ -150,10 +150,10 @@ class Point:
         found |= {k: self.leaves[k] for k in self.fixed}
         return [found[k] if k in found else self.zeros(x) for k, x in enumerate(inputs)]
 
-    def zeros(self, like: Node) -> Any:
-        """Return zeros of a value's shape and dtype."""
-        zero = Tracer(constant(self.outer, 0, like.dtype), self.outer)
-        return broadcast_to(zero, shape=like.shape) if like.shape else zero
+    def zeros(self, like: Node, zero: float = 0) -> Any:
+        """Return zeros of a value's shape and dtype, of either sign."""
+        one = Tracer(constant(self.outer, zero, like.dtype), self.outer)
+        return broadcast_to(one, shape=like.shape) if like.shape else one
 
 
 def at(

@@ -8,7 +8,7 @@ sum over the steps of products is one product behind the loop. A loop that carri
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -74,9 +74,10 @@ class Parts:
 
     def remade(
         self, fixed: Sequence[Node], state: Sequence[Node], rows: Sequence[Node], outputs: Sequence[Node],
+        numbers: Mapping[Node, Any] | None = None,
     ) -> tuple[Program, int, int]:
         """Make the body of other inputs, nodes of this one, and outputs; say how many are fixed and carried."""
-        return closed([*fixed, *state, *rows], outputs, self.body.name), len(fixed), len(state)
+        return closed([*fixed, *state, *rows], outputs, self.body.name, numbers), len(fixed), len(state)
 
 
 @dataclass
@@ -281,7 +282,8 @@ def _accumulated(body: Program) -> Program:
 def trim_scans(program: Program) -> Program:
     """Leave out of loops what nobody reads, and carry on nothing that stays as it is; with no carry, it is no loop.
 
-    Branches and calls give nothing that nobody reads, are given nothing that they do not, and know the numbers.
+    Branches and calls give nothing that nobody reads, are given nothing that they do not, and know the numbers. Loops
+    know of rows that are one number.
     """
     used: dict[Node, set[int]] = defaultdict(set)
     for node in program.nodes():
@@ -365,7 +367,8 @@ def _trimmed(parts: Parts, used: set[int]) -> Change | None:
     state = [k for k in range(carried) if k in needed and k not in still]
     fixed = [x for x in (*parts.fixed, *[parts.state[k] for k in still]) if x in read]
     read = _read(parts.body, [outputs[k] for k in sorted(needed) if k < carried or outputs[k] not in parts.rows])
-    rows = [x for x in parts.rows if x in read]
+    numbers = {x: found for x in parts.rows if x in read and (found := scalar(parts.outer[x])) is not None}
+    rows = [x for x in parts.rows if x in read and x not in numbers]
     results: dict[int, Any] = {k: (lambda _graph, _new, given, x=parts.state[k]: given[x]) for k in still}
     stacked: dict[Node, None] = {}
     for k in sorted(needed):
@@ -383,7 +386,7 @@ def _trimmed(parts: Parts, used: set[int]) -> Change | None:
     if before == (len(fixed), len(state), len(rows), len(state) + len(stacked)):
         return None
     own = [parts.state[k] for k in state]
-    body = parts.remade(fixed, own, rows, [*[parts.next[k] for k in state], *stacked])
+    body = parts.remade(fixed, own, rows, [*[parts.next[k] for k in state], *stacked], numbers)
     return Change(body, lambda _, given: [given[x] for x in (*fixed, *own, *rows)], results)
 
 

@@ -6,7 +6,7 @@ one row a step; what costs little to compute from rows that stand there anyway i
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise
@@ -37,11 +37,14 @@ from symgrad.transforms.tuned import RUNS_KEEP, RUNS_LONG, RUNS_NESTED, RUNS_REA
 # -- bodies: programs of their own
 
 
-def closed(inputs: Iterable[Node], outputs: Sequence[Node], name: str) -> Program:
+def closed(
+    inputs: Iterable[Node], outputs: Sequence[Node], name: str, numbers: Mapping[Node, Any] | None = None,
+) -> Program:
     """Make a program of its own of what is computed between some nodes, its inputs, and outputs.
 
-    What a loop within it reads for results that nobody wants is zero.
+    What else it reads are `numbers`, or zero, where a loop within it reads it for results that nobody wants.
     """
+    given = numbers or {}
     own, names = Graph(), list[str]()
     there = Program(tuple(inputs), tuple(outputs), name)
     made: list[Node] = []
@@ -51,9 +54,9 @@ def closed(inputs: Iterable[Node], outputs: Sequence[Node], name: str) -> Progra
     known = {*there.inputs}
     idle = [node for node in there.nodes() if node.is_input and node not in known]
     whole = replace(there, inputs=(*there.inputs, *idle))
-    if idle and not read_by(whole, outputs).isdisjoint(idle):
+    if idle and not read_by(whole, outputs).isdisjoint({*idle} - given.keys()):
         raise VerifyError(f"{name} reads what is no input of it")
-    nothing = [shaped(own, literal(own, 0, node.dtype), node.shape) for node in idle]
+    nothing = [shaped(own, literal(own, given.get(node, 0), node.dtype), node.shape) for node in idle]
     return Program(tuple(made), tuple(replaced(own, whole, [*made, *nothing])), identifier(name))
 
 

@@ -8,7 +8,7 @@ a cotangent *is* 0 where its guard is false.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -60,7 +60,7 @@ class Cotangent(NamedTuple):
 
 
 def gradient(
-    program: Program, wrt: Sequence[int], output: int = 0, tables: Container[int] = (),
+    program: Program, wrt: Sequence[int], output: int = 0, by: Mapping[int, Sequence[Node]] | None = None,
 ) -> Program:
     """Derive one scalar output of a program with respect to some inputs.
 
@@ -68,11 +68,10 @@ def gradient(
         program: at least one output; the chosen one is one floating-point number.
         wrt: positions of inputs.
         output: position of the output.
-        tables: positions of inputs of which rows are taken and nothing else (see `gathered`).
+        by: of some of these inputs, the nodes to derive by in their places.
 
     Returns:
-        A program with one gradient for each input of `wrt`, of its shape and dtype; of a table, for each time that
-        rows are taken of it, their gradients and their places.
+        A program with one gradient for each of these, of its shape and dtype.
 
     Raises:
         ArgumentError: an input or the output is no floating-point array, or the output is not one number.
@@ -95,61 +94,14 @@ def gradient(
             "a smooth function in place of what counts or compares; has_aux=True for what is not to be derived",
         )
     program, trace = opened(program)
-    takes = {k: gathered(program, program.inputs[k], output)[0] for k in wrt if k in tables}
-    by = [node for k in wrt for node in takes.get(k, [program.inputs[k]])]
+    nodes = [node for k in wrt for node in (by or {}).get(k, [program.inputs[k]])]
     with passing(trace):
         one = Tracer(constant(trace, 1, program.outputs[output].dtype), trace).reshape(loss.shape)
-        grads = sweep(trace, program, {program.outputs[output]: one}, by)
-        if takes:
-            at = {node: _rows_from_front(trace, node) for nodes in takes.values() for node in nodes}
-            pairs = zip(by, grads, strict=True)
-            grads = [part for node, bar in pairs for part in ([bar, at[node]] if node in at else [bar])]
+        grads = sweep(trace, program, {program.outputs[output]: one}, nodes)
     trace.graph.line = None
-    bars = () if takes else tuple([f"{program.inputs[k].param('name')}_bar" for k in wrt])
+    bars = () if by else tuple([f"{program.inputs[k].param('name')}_bar" for k in wrt])
     rules = tuple(dict.fromkeys([*program.rules, *trace.graph.rules]))
     return replace(program, outputs=tuple(grads), labels=bars, rules=rules)
-
-
-def _rows(node: Node) -> Any:
-    """Return which rows of its first operand a node is, None for others."""
-    return None if node.op.rows is None else node.op.rows(node)
-
-
-def _rows_from_front(trace: Trace, node: Node) -> Node:
-    """Return which rows a node is of a table, checked and counted from the front."""
-    trace.graph.line = node.line
-    rows = _rows(node)
-    at = rows if isinstance(rows, Node) else constant(trace, np.int64(rows))
-    return make(trace.graph, "normal_index", at, extent=node.inputs[0].shape[0])
-
-
-def _takes_otherwise(node: Node, of: Node, nodes: Sequence[Node]) -> bool:
-    """Whether rows are taken in a program that a node holds, or elements of a view: `gathered` cannot tell of them."""
-    held = [one for param in node.params if isinstance(param, Program) for one in param.nodes()]
-    if any(_rows(one) is not None and one.inputs[0].is_input and one.inputs[0].shape == of.shape for one in held):
-        return True
-    views = {of}
-    for one in nodes[nodes.index(node) :]:
-        if one.inputs and one.inputs[0] in views:
-            if one.op.rows is not None and not one.op.view:
-                return True
-            if one.op.view and (one is node or one.inputs[0] is not of):
-                views.add(one)
-    return False
-
-
-def gathered(program: Program, of: Node, output: int = 0) -> tuple[list[Node], list[Node]]:
-    """Return what takes rows of an input on the way to an output, and what uses it otherwise.
-
-    What takes rows in another way is both: a loop, whose steps cannot tell of theirs, elements of rows, ``E[ids, 0]``.
-    """
-    nodes = replace(program, outputs=(program.outputs[output],)).nodes()
-    active = depends(nodes, [of])
-    users = [node for node in nodes if node in active and of in node.inputs]
-    plain = [node for node in users if node.inputs[0] is of and _rows(node) is not None]
-    others = [node for node in users if node not in plain]
-    takes = [*plain, *[node for node in others if _takes_otherwise(node, of, nodes)]]
-    return takes, [*others, *[y for y in program.outputs[output:][:1] if y is of]]
 
 
 def sweep(

@@ -1,0 +1,178 @@
+"""Gradients by tables of which rows are taken: those of the rows, and where the rows stand.
+
+Rows that are taken in the steps of a loop get an addend in each, which is -0.0, so that no bit changes. The gradient by
+the addends, which the loop stacks, is that by the rows: nothing as large as the table is ever made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from symgrad.ir.graphs import reachable
+from symgrad.ir.node import Graph, Node
+from symgrad.ir.op import Composite, Control, Elementwise, Result
+from symgrad.ir.program import Program, bodies, copied, replaced
+from symgrad.ops.control.cond import call
+from symgrad.ops.control.results import needed, result
+from symgrad.ops.control.scan import scan
+from symgrad.ops.declare import leaves
+from symgrad.ops.elementwise.arithmetic import add
+from symgrad.transforms.build import input_like, literal, make, opened
+from symgrad.transforms.derive.control import closed
+from symgrad.transforms.derive.vjp import depends, gradient
+
+
+@dataclass
+class Uses:
+    """What is done with an array, on the way to a loss.
+
+    Attributes:
+        takes: what takes rows of it.
+        others: what uses all of it.
+        behind: what takes rows or elements of what is made of it and of no other parameter.
+        apart: what takes other elements than rows, or rows where nobody knows how often: in branches, by words.
+    """
+
+    takes: list[Node] = field(default_factory=list)
+    others: list[Node] = field(default_factory=list)
+    behind: list[Node] = field(default_factory=list)
+    apart: list[tuple[Node, str]] = field(default_factory=list)
+
+
+def uses(program: Program, of: Node, beside: Iterable[Node], output: int = 0) -> Uses:
+    """Find what is done with an input on the way to an output, in loops and branches, too; `beside` are parameters."""
+    found = Uses()
+    _find(replace(program, outputs=(program.outputs[output],)), {of}, set(), {*beside} - {of}, found, counted=True)
+    return found
+
+
+def _find(
+    program: Program, table: set[Node], made: set[Node], beside: set[Node], found: Uses, *, counted: bool,
+) -> set[Node]:
+    """Find what a program does with inputs that are the `table`, or `made` of it; return these and what it makes."""
+    nodes, passed = program.nodes(), dict[Node, list[bool]]()
+    active = depends(nodes, [*table, *made])
+    ways = reachable(program.outputs, lambda node: [i for i in needed(node) if i in active])
+    foreign = depends(nodes, [*beside])
+    for node in [node for node in nodes if node in active - table - made]:
+        if isinstance(node.op, Control):
+            known = counted and node.op in {scan, call}
+            for body in bodies(node):
+                given = [*zip(body.inputs, node.inputs[len(node.inputs) - len(body.inputs) :], strict=True)]
+                own, more, others = [{x for x, i in given if i in some} for some in (table, made, foreign)]
+                ends = _find(body, own, more, others, found, counted=known) if own or more else set()
+                passed[node] = [y in ends for y in body.outputs]
+                found.others += [node] * (not own.isdisjoint(body.outputs))
+        elif isinstance(node.op, Result):
+            if node.inputs[0].op is call and passed[node.inputs[0]][node.param("number")]:
+                made = made | {node}
+        elif node in ways and not (table | made).isdisjoint(node.inputs):
+            at = _rows(node) if node.inputs[0] in table else None
+            if at is not None and counted:
+                found.takes.append(node)
+            elif at is not None:
+                found.apart.append((node, "rows are taken of {} where nobody knows how often, in a branch or a loop"))
+            elif node.op.rows is not None and not node.op.view:
+                if node.inputs[0] in table:
+                    found.apart.append((node, "other elements are taken of {} than rows"))
+                else:
+                    found.behind.append(node)
+            else:
+                found.others += [node] * (not table.isdisjoint(node.inputs))
+                made = made | {node} if _of_one(node, table | made, foreign) else made
+    return table | made
+
+
+def _rows(node: Node) -> Any:
+    """Return which rows of its first operand a node is, None for others."""
+    return None if node.op.rows is None else node.op.rows(node)
+
+
+def _of_one(node: Node, made: Container[Node], foreign: Container[Node]) -> bool:
+    """Whether a node has an array's elements, moved or each changed by what has no rows, or is no parameter's."""
+    if not isinstance(node.op, (Elementwise, Composite)):
+        return node.op.view or node.op.moves
+    others = [i for i in node.inputs if i not in made]
+    return any(i in made and i.shape == node.shape for i in node.inputs) and all(
+        i not in foreign or i.is_input or i.shape[:1] != node.shape[:1] for i in others
+    )
+
+
+def row_gradient(program: Program, wrt: Sequence[int], tables: Mapping[int, Sequence[Node]]) -> Program:
+    """Derive the first output of a program by some inputs, by those that are tables row by row.
+
+    Args:
+        program: as for `gradient`.
+        wrt: positions of inputs.
+        tables: of those that are tables, what takes rows of them: of `uses`, all is `takes`.
+
+    Returns:
+        A program with the outputs, and for each of `wrt` the gradient; of a table, for each time that rows are taken
+        of it, their gradients and their places. Behind its inputs stand addends, which are -0.0.
+    """
+    program, trace = opened(program)
+    by, at = dict[int, list[Node]](), dict[int, list[Node]]()
+    inputs, line = [*program.inputs], trace.graph.line
+    for k in wrt:
+        if k in tables:
+            outputs, by[k], at[k] = _with_addends(
+                trace.graph, program, program.inputs, {program.inputs[k]}, {*tables[k]}, outside=True)
+            inputs += [node for node in by[k] if node.is_input]
+            program = replace(program, inputs=tuple(inputs), outputs=tuple(outputs))
+    trace.graph.line = line
+    derived = gradient(program, wrt, by=by)
+    bars = iter(derived.outputs)
+    parts = [[next(bars), *place] for k in wrt for place in ([[one] for one in at[k]] if k in at else [[]])]
+    return replace(derived, outputs=(*program.outputs, *[part for both in parts for part in both]))
+
+
+def _with_addends(
+    graph: Graph, program: Program, values: Sequence[Node], tables: set[Node], takes: set[Node], *,
+    outside: bool = False,
+) -> tuple[list[Node], list[Node], list[Node]]:
+    """Copy a program and add something to each rows that are taken; `outside` of loops they need it not.
+
+    Args:
+        graph: where it is copied to.
+        program: what is copied.
+        values: what stands in the places of its inputs.
+        tables: those of them that are tables.
+        takes: nodes that take rows, also of programs that are held.
+        outside: the rows are nodes of the whole program, by which it can be derived.
+
+    Returns:
+        The outputs, the addends (or the rows themselves), and the places of the rows, counted from the front.
+    """
+    addends: list[Node] = []
+    places: list[Node] = []
+
+    def held(graph: Graph, node: Node, inputs: tuple[Node, ...]) -> Node:
+        body, steps = node.param("body"), (node.param("length"),) if node.op is scan else ()
+        own = Graph()
+        given = [input_like(own, x.param("name"), x) for x in body.inputs]
+        mine = {x for x, i in zip(given, inputs, strict=True) if i in tables}
+        outputs, inner, at = _with_addends(own, body, given, mine, takes)
+        whole = closed([*given, *inner], [*outputs, *at], body.name)
+        more = [leaves.make_input(graph, "rows", (*steps, *x.shape), x.dtype) for x in inner]
+        made = make(graph, node.op, *inputs, *more, **{**node.named, "body": whole})
+        addends.extend(more)
+        places.extend([make(graph, result, made, number=len(outputs) + k) for k in range(len(at))])
+        return made
+
+    def rewrite(graph: Graph, node: Node, inputs: tuple[Node, ...]) -> Node:
+        if node.op in {scan, call} and not tables.isdisjoint(inputs):
+            return held(graph, node, inputs)
+        made = copied(graph, node, inputs)
+        if node not in takes or inputs[0] not in tables:
+            return made
+        rows = _rows(made)
+        at = rows if isinstance(rows, Node) else literal(graph, rows, np.int64)
+        addends.append(made if outside else input_like(graph, "rows", made))
+        places.append(make(graph, "normal_index", at, extent=inputs[0].shape[0]))
+        return made if outside else make(graph, add, made, addends[-1])
+
+    return replaced(graph, program, values, rewrite), addends, places
