@@ -36,6 +36,7 @@ class Specialization:
 
     Attributes:
         examples: values for the arguments that are no settings, by name.
+        in_place: so many leaves of the arguments, the first ones, may be the memory of as many results.
     """
 
     fun: Callable[..., Any]
@@ -43,6 +44,7 @@ class Specialization:
     kwargs: dict[str, Any] = field(default_factory=dict)
     static: tuple[str, ...] = ()
     examples: tuple[Mapping[str, Any], ...] = ()
+    in_place: int = 0
 
     @property
     def plain_name(self) -> str:

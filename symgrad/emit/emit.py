@@ -29,7 +29,8 @@ def emit(
 
     Args:
         fun: a NumPy function, or several that go into one package; or a step of `compile_step`, which becomes a
-            function that reads parameters, state and batch, and writes new parameters, a new state and the value.
+            function that reads parameters, state and batch, and writes new parameters, a new state and the value: with
+            ``donate=True`` in the memory of the old ones, where it is given the same pointers for both.
         specs: shapes and dtypes of the arguments: a tuple, or a dict by name; ``"f64[n,d]"`` leaves extents open, and
             these become arguments of the C. Of several functions, each takes from a dict what it has arguments for;
             what is in no dict, or None, is read from annotations of jaxtyping's (``Float64[np.ndarray, "n d"]``).
@@ -73,7 +74,9 @@ def emit(
     from symgrad.emit.derive import Specialization, examples_for
     from symgrad.emit.package import emit_calls, request
 
+    in_place = 0
     if isinstance(fun, Step):
+        in_place = len(flattened([*specs][:2])[0]) if fun.donate else 0
         examples = [*examples, *([] if any(isinstance(one, Spec) for one in flattened(specs)[0]) else [specs])]
         fun, what, specs = fun.as_function(), "value", tree_map(lambda one: leaf_spec(one, "of a step"), specs)
     funs: list[Any] = list(fun) if isinstance(fun, (list, tuple)) else [fun]
@@ -87,7 +90,8 @@ def emit(
             args, own = (), {name: value for name, value in given.items() if name in parameters}
             own |= annotated_specs(one, own)
             settings = tuple([name for name in static if name in own])
-        calls.append(examples_for(Specialization(one, args, own, settings), examples, several=len(funs) > 1))
+        whole = Specialization(one, args, own, settings, in_place=in_place)
+        calls.append(examples_for(whole, examples, several=len(funs) > 1))
     if captured not in {"constants", "parameters"}:
         raise ArgumentValueError(f"captured={captured!r}", instead='"constants" or "parameters"')
     calls = [call.taking_arrays() for call in calls] if captured == "parameters" else calls

@@ -167,13 +167,22 @@ def exported(name: str, of: Derivative, options: Options, target: Target, module
             )
     paths: list[Cores] = []
     for number, path in _numbered(f"{name}_core", of.lowered):
-        core = _make_core(path.program, of.outputs, number, options, target)
-        flagged, watch = with_flags(_name_results(path.program, of.outputs))
+        whole = _in_place(path.program, of.of.in_place)
+        core = _make_core(whole, of.outputs, number, options, target)
+        flagged, watch = with_flags(_name_results(whole, of.outputs))
         watched = _make_core(flagged, (*of.outputs, "sg_flags"), f"{number}_watched", PORTABLE, EMBEDDED)
         paths.append(Cores(path, core, watched, watch, first + sum(one.statuses for one in paths)))
     bases = [] if of.base is None else _numbered(f"{name}_base", of.base)
     based = [_make_core(path.program, of.base_outputs, number, PORTABLE, EMBEDDED) for number, path in bases]
     return Exported(name, of, tuple(paths), tuple(based))
+
+
+def _in_place(program: Program, count: int) -> Program:
+    """Let the first results of a program be written into the memory of as many arguments, if they are like them."""
+    pairs = [*zip(program.inputs[:count], program.results, strict=False)]
+    return replace(program, donated=tuple([
+        (k, k) for k, (x, y) in enumerate(pairs) if (x.shape, x.dtype) == (y.shape, y.dtype)
+    ]))
 
 
 def _numbered(name: str, paths: Paths) -> list[tuple[str, Lowered]]:
@@ -242,12 +251,14 @@ def core_argument(array: Array, name: str, constness: str = "") -> str:
 def entry_view(made: Exported, pad: int, units: Mapping[str, str], *, threads: bool) -> EntryView:
     """Describe an exported function."""
     loops, names = made.core.loops, made.extents
+    memory = dict(loops.donated)
 
     def argument(array: Array) -> str:
         shape = "".join(f"[{dim}]" for dim in array.shape) or ", one number"
         path = made.paths.get(array.name, array.name)
         notes = f"  ({path})" if path != array.name else ""
         notes += f"  in {units[array.name]}" if array.name in units else ""
+        notes += "".join([f"  (may be {own.name} itself)" for own, made in loops.donated if made.name == array.name])
         return comment(f"{array.name}: {header_type(array.dtype)}{shape}{notes}")
 
     def is_open(dim: Any) -> bool:
@@ -256,9 +267,11 @@ def entry_view(made: Exported, pad: int, units: Mapping[str, str], *, threads: b
     dims, team = [f"int64_t {n}" for n in names], ["int32_t threads"] * threads
     parameters = [f"const {header_type(a.dtype)} *{a.name}" for a in loops.inputs]
     parameters += [*[f"{header_type(a.dtype)} *{a.name}" for a in loops.outputs], *dims, *team, "void *workspace"]
-    arrays = [core_argument(a, a.name, "const ") for a in loops.inputs]
-    arrays += [core_argument(a, a.name) for a in loops.outputs]
+    results = [core_argument(a, a.name) for a in loops.outputs]
     given = [*names, *["threads"] * threads]
+    example = [*[core_argument(a, a.name, "const ") for a in loops.inputs], *results, *given]
+    arrays = [core_argument(a, *((memory[a].name,) if a in memory else (a.name, "const "))) for a in loops.inputs]
+    arrays += [core_argument(a, a.name) for a in loops.outputs if a not in memory.values()]
     sized: dict[str, list[str]] = {}
     for array in (*loops.inputs, *loops.results):
         if is_open(bytes_of(array.shape, array.dtype)):
@@ -282,7 +295,8 @@ def entry_view(made: Exported, pad: int, units: Mapping[str, str], *, threads: b
         name=made.name, pad=" " * (pad - len(made.name)), core=f"{made.name}_core", summary=made.summary,
         reads=tuple(map(argument, loops.inputs)), writes=tuple(map(argument, loops.results)), notes=tuple(notes),
         parameters=tuple(parameters), extents=(*dims, *team), extent_names=tuple(given),
-        arguments=(*arrays, *given, "(char *)workspace"), example=(*arrays, *given, "workspace"),
+        arguments=(*arrays, *given, "(char *)workspace"), example=(*example, "workspace"),
+        copies=tuple([(to.name, own.name, size(bytes_of(own.shape, own.dtype))) for own, to in loops.donated]),
         negative=" || ".join(f"{n} < 0" for n in names), huge=" || ".join(f"{n} > SG_LONGEST" for n in names),
         sizes=tuple([(", ".join(arrays), text) for text, arrays in sized.items()]),
         workspace=size(workspace), grows=is_open(workspace), checked_workspace=size(watched),

@@ -58,6 +58,8 @@ class EntryView:
         first: what is added to the numbers of its checks.
         grows, checked_grows: the workspace depends on extents.
         dispatch: its core, where that tries paths.
+        copies: results that are written in place, with the arguments that are copied there if that is elsewhere, and
+            how many bytes.
     """
 
     name: str
@@ -82,6 +84,7 @@ class EntryView:
     requirements: tuple[tuple[str, int], ...]
     first: int
     dispatch: DispatchView | None = None
+    copies: tuple[tuple[str, str, str], ...] = ()
 
 
 @dataclass(frozen=True)

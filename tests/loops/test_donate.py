@@ -13,6 +13,7 @@ from symgrad.build.load import ffi
 from symgrad.build.toolchain.find import find
 from symgrad.errors import VerifyError
 from symgrad.ir.saved.dims import evaluated
+from symgrad.loops.nest import outline
 from symgrad.loops.storage import donate
 from symgrad.pipeline import Stages, build
 
@@ -112,6 +113,31 @@ def test_nothing_is_written_before_the_last_check():
     code, results = called(made, (V, W, np.full(50, 99)), pairs)
     assert code > 0
     assert np.array_equal(results, [V, W])
+
+
+def test_numbers_wait_in_memory_where_functions_are_cut(monkeypatch):
+    monkeypatch.setattr(outline, "LONG", 6)
+    monkeypatch.setattr(outline, "SHORT", 2)
+
+    def cut(a, b):
+        x = np.cumsum(b)[::-1] * a
+        for _ in range(3):
+            x = np.cumsum(x)[np.argsort(x)]
+        return a * 2, x[np.cumsum(0 * x).astype(int)]
+
+    given, pairs = (np.float64(2.0), V), ((0, 0),)
+    made = built(cut, given, pairs)
+    assert "out0[()] = out0_new[()]" in made.stages.as_text("loops")
+    code, (number, result) = called(made, given, pairs)
+    assert (code, number) == (0, 4.0)
+    np.testing.assert_allclose(result, cut(*given)[1], rtol=1e-12)
+
+
+def test_what_stays_as_it_is_waits_for_no_check():
+    pairs = ((0, 0), (1, 1))
+    made = built(lambda a, b, i: (a, b, a[i] + b), (V, np.float64(2.0), PLACES), pairs)
+    assert "_new" not in made.stages.as_text("loops")
+    assert made.stages.of("loops").kept == {*made.stages.of("loops").outputs[:2]}
 
 
 @pytest.mark.parametrize("name", [name for name, (*_, copied) in PROGRAMS.items() if copied and name != "sorted"])

@@ -74,6 +74,9 @@ class Step:
 
     It is made of two functions: the value and the gradient of the loss, and the update of what they are by. The second
     begins when the first has ended, so that whatever the first one refuses leaves parameters and state as they were.
+
+    Attributes:
+        donate: the new parameters and the new state are written into the arrays of the old ones.
     """
 
     def __init__(
@@ -82,7 +85,7 @@ class Step:
     ) -> None:
         sparse = "auto" if getattr(optimizer, "takes_rows", False) else False
         self._settings = {"frozen": frozen, "has_aux": has_aux, "sparse": sparse}
-        self._loss, self._options, self._raises, self._donate = loss, options, raises, donate
+        self._loss, self._options, self._raises, self.donate = loss, options, raises, donate
         self._frozen, self._optimizer = frozen, optimizer
         mode = getattr(loss, "symgrad_mode", getattr(getattr(loss, "__wrapped__", None), "symgrad_mode", None))
         self._is_apart = mode == "value_and_grad"  # it gives the gradients itself, wherever it computes them
@@ -169,7 +172,7 @@ class Step:
         for fused in self._fused if not rows else ():
             if fused.key == key and fused.is_current:
                 return fused
-        donate = self._donate or rows > 0
+        donate = self.donate or rows > 0
         fused = Fused(
             (entry, leaves, serves), update, params, state, batch, finite=self._raises, donate=donate, rows=rows,
         )
@@ -204,7 +207,7 @@ class Step:
         total = _same_rows(plain, batch)
         rows = None if order is None else _order_of(order, total)
         count = total if rows is None else len(rows)
-        if not self._donate:
+        if not self.donate:
             params, state = tree_map(own, (params, state))
         values = _Values(-(-count // batch))
         while values.done < values.count:
@@ -370,7 +373,7 @@ class Step:
         moved = [k for k, path in enumerate(named) if path in grads]
         if not moved:
             raise ArgumentError(f"there is no parameter to update: the step of {self.__name__}()")
-        donate = self._donate and not active.entered
+        donate = self.donate and not active.entered
         if donate:
             _check_donated(params, state, moved, grads)
         if not active.entered:
@@ -397,7 +400,7 @@ class Step:
         with self._lock:
             update = self._updates.get(key)
             if update is None or update.serves(()) is MISS:
-                made = update_of(self._update, params, state, moved, grads, donate=self._donate)
+                made = update_of(self._update, params, state, moved, grads, donate=self.donate)
                 update = self._updates[key] = made
             return update
 

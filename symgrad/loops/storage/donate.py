@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from symgrad.ir.notation import Access, Axis, How, Statement
-from symgrad.loops.program import Kind, Loop, Walk, While, common, looped, rebuild, temporary, touched, walk
+from symgrad.loops.program import Kind, Loop, Outlined, Walk, While, common, looped, rebuild, temporary, touched, walk
 
 if TYPE_CHECKING:
     from symgrad.loops.program import Array, Item, LoopProgram
@@ -33,12 +33,13 @@ def donate(program: LoopProgram) -> LoopProgram:
     pairs = program.donated
     given = {source: source.with_(kind=Kind.DONATED) for source, _ in pairs}
     program = program.renamed(given)
+    same = {given[source]: target for source, target in pairs}
     fails: list[_Touch] = []
     touches: dict[Array, list[_Touch]] = {}
     for number, (item, around) in enumerate(walk(program.body)):
         if isinstance(item, Statement) and item.may_fail:
             fails.append(_Touch(number, around, None))
-        for access in touched(item):
+        for access in touched(item)[_copies(item, same) :]:  # what is written where it stands is not written
             plain = not (isinstance(item, Statement) and item.routine is not None)
             inside = (*around, item) if isinstance(item, While) else around  # a test is asked again
             touches.setdefault(access.array, []).append(_Touch(number, inside, access if plain else None))
@@ -50,26 +51,33 @@ def donate(program: LoopProgram) -> LoopProgram:
     for new, old in outputs.items():
         axes = tuple([Axis(f"i{k}", dim) for k, dim in enumerate(old.shape)])
         copies.append(Statement(Access(old, axes), How.SET, Access(new, axes), axes, old.line))
-    there = {given[source]: target for source, target in pairs if target not in copied}
+    there = {source: target for source, target in same.items() if target not in copied}
     kept: set[Array] = set()
 
     def change(was: Item, item: Item) -> Item | None:
         if not isinstance(item, Statement):
             return item if item is was or any(item.blocks) else None
-        read = item.value
-        if item.how is not How.SET or not isinstance(read, Access) or there.get(read.array) is not item.target.array:
+        if not _copies(item, there):
             return item
-        if read.indices != item.target.indices or read.flat != item.target.flat:
-            return item
-        kept.add(there[read.array])
+        kept.add(item.target.array)
         return None
 
     body = rebuild(program.body, change) if there else program.body
-    return program.with_(
+    cut = any(isinstance(item, Outlined) for item in program.body)  # a register is one function's
+    memory = {new: new.whole._replace(is_memory=True) for new in outputs if cut and not new.shape}
+    return program.with_storage(memory).with_(
         kept=frozenset(kept), body=(*body, *looped(copies)), arrays=(*program.arrays, *copied),
         outputs=tuple([outputs.get(a, a) for a in program.outputs]),
         donated=tuple([(source, outputs.get(target, target)) for source, target in program.donated]),
     )
+
+
+def _copies(item: Item, same: dict[Array, Array]) -> bool:
+    """Whether a statement sets elements of an output to those that stand there, if it has the memory of its input."""
+    if not isinstance(item, Statement) or item.how is not How.SET or not isinstance(item.value, Access):
+        return False
+    read, target = item.value, item.target
+    return same.get(read.array) is target.array and (read.indices, read.flat) == (target.indices, target.flat)
 
 
 def _may_share(
