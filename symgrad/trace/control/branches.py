@@ -327,6 +327,8 @@ class Branches:
         self.clock += 1
         if asked not in self._known:
             line, frame = user_line(), user_frame()
+            if frame is not None and self.lengths is not None:
+                self.lengths.seek(frame)
             place = line, self._counts[line]
             outcome: bool | int | None = None
             if self.policy is not None and frame is not None and node.dtype.kind == "b" and not node.is_constant:

@@ -32,6 +32,7 @@ from symgrad.ops.control import UNTOLD
 from symgrad.trace.constants import constant
 from symgrad.trace.control.branches import Branches
 from symgrad.trace.control.carried import deciding
+from symgrad.trace.control.reductions import EXTREMES
 from symgrad.trace.control.rounds import loop_around
 from symgrad.trace.lines import callee, is_user_code
 from symgrad.trace.numpy.creation import MAKERS, steps_between
@@ -88,7 +89,7 @@ class Lengths:
         self.now, self.idle = set(), set()
 
     def seek(self, frame: FrameType) -> None:
-        """Trace again, with a stand-in for `range` and its like, where a frame's `for` asks these for plain numbers."""
+        """Trace again, with stand-ins, where a frame's `for` asks `range` for plain numbers, or `max` for more."""
         names, code = frame.f_globals, frame.f_code
         (name,) = one if len(one := callee(code, frame.f_lasti) or ()) == 1 else ("",)
         head, around = heading(code, frame.f_lasti) or (None, ())
@@ -97,7 +98,7 @@ class Lengths:
         known = all((id(names), one) in self.modules for one in wanted)
         if not self.seeks or not wanted <= _STAND_INS.keys() or own or known:
             return
-        if name in {"len", "int"} or (head is not None and (code, head[0]) not in self.now):
+        if name in {"len", "int", *EXTREMES} or (head is not None and (code, head[0]) not in self.now):
             self.modules |= {(id(names), one): names for one in wanted}
             self.again()
 
@@ -290,7 +291,7 @@ class _StandIn(Replaced):
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call what there is, where nothing is traced."""
         trace = current()
-        if trace is None or not {Tracer, Extent, Counted}.intersection(map(type, args)):
+        if trace is None or (self.name not in EXTREMES and not {Tracer, Extent, Counted}.intersection(map(type, args))):
             return self.original(*args, **kwargs)
         found = self.when_traced(trace, sys._getframe(1), *args, **kwargs)  # noqa: SLF001 - who asks
         if found is None and self.original is range:
@@ -405,7 +406,7 @@ _STAND_INS = {
     name: _StandIn(getattr(builtins, name), name, when_traced)
     for name, when_traced in (
         ("range", _range), ("len", _len), ("int", _int), ("enumerate", _enumerate), ("zip", _zip),
-        ("reversed", _reversed),
+        ("reversed", _reversed), *EXTREMES.items(),
     )
 }
 
