@@ -39,23 +39,25 @@ if TYPE_CHECKING:
     from symgrad.api.check import check_grads
     from symgrad.api.formulas import from_sympy
     from symgrad.api.rules.define import define_op, extern
+    from symgrad.api.sized import argwhere, flatnonzero, nonzero, unique
     from symgrad.api.step.step import compile_step
     from symgrad.emit.files import Package
     from symgrad.train import fit, load, save
 
 __all__ = [
     "Function", "NoGradient", "Options", "Package", "RowSparse", "Spec", "SymgradError", "SymgradWarning", "Tracer",
-    "check_grads", "checkpoint", "compile_step", "cond", "custom_jvp", "custom_vjp", "dask", "define_op", "emit",
-    "extern", "features", "fit", "fori_loop", "from_sympy", "get_num_threads", "grad", "gradients", "hessian",
-    "hvp", "jacfwd", "jacrev", "jit", "jvp", "linalg", "linearize", "load", "named", "nn", "optim",
-    "override_gradient", "ravel_pytree", "save", "scan", "set_num_threads", "spec", "stop_gradient", "switch",
-    "tree_map", "tree_paths", "value_and_grad", "vjp", "vmap", "while_loop",
+    "argwhere", "check_grads", "checkpoint", "compile_step", "cond", "custom_jvp", "custom_vjp", "dask", "define_op",
+    "emit", "extern", "features", "fit", "flatnonzero", "fori_loop", "from_sympy", "get_num_threads", "grad",
+    "gradients", "hessian", "hvp", "jacfwd", "jacrev", "jit", "jvp", "linalg", "linearize", "load", "named", "nn",
+    "nonzero", "optim", "override_gradient", "ravel_pytree", "save", "scan", "set_num_threads", "spec",
+    "stop_gradient", "switch", "tree_map", "tree_paths", "unique", "value_and_grad", "vjp", "vmap", "while_loop",
 ]
 
 _LATE = {
     "check_grads": "symgrad.api.check", "compile_step": "symgrad.api.step.step",
     "define_op": "symgrad.api.rules.define", "extern": "symgrad.api.rules.define",
     "from_sympy": "symgrad.api.formulas", "Package": "symgrad.emit.files",
+    **dict.fromkeys(("argwhere", "flatnonzero", "nonzero", "unique"), "symgrad.api.sized"),
     "fit": "symgrad.train", "load": "symgrad.train", "save": "symgrad.train",
 }
 

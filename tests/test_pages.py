@@ -168,6 +168,7 @@ GROUPS = {
     "Rules and operations of your own": (
         "custom_vjp", "custom_jvp", "override_gradient", "named", "define_op", "extern"),
     "Structures, shapes and types": ("tree_map", "tree_paths", "ravel_pytree", "spec", "Spec", "Tracer"),
+    "As many as are asked for": ("unique", "nonzero", "flatnonzero", "argwhere"),
     "Choices": ("Options", "set_num_threads", "get_num_threads"),
     "Errors and warnings": ("SymgradError", "SymgradWarning", "NoGradient"),
     "Linear algebra that NumPy does not have: `symgrad.linalg`": ("linalg",),

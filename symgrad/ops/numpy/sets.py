@@ -15,15 +15,15 @@ from symgrad.ops.numpy.manipulation import static
 _ANY: Any = np.zeros(1)
 
 
-def _places(a: Any) -> tuple[list[Any], Any]:
+def places_of(a: Any) -> tuple[list[Any], Any]:
     """Return the places of all elements along each axis, and which elements are not 0, both in a row."""
     a = lift(a)
     none = np.zeros_like(a, dtype=np.int64)
-    along = [np.expand_dims(_count(a, d), tuple(range(1, a.ndim - k))) for k, d in enumerate(shape_of(a))]
+    along = [np.expand_dims(count_up(a, d), tuple(range(1, a.ndim - k))) for k, d in enumerate(shape_of(a))]
     return [np.ravel(none + places) for places in along], np.ravel(a) != 0
 
 
-def _count(like: Any, length: Any) -> Any:
+def count_up(like: Any, length: Any) -> Any:
     return OPS["arange"](filled(like, 0, (), INT), count=length, step=1)
 
 
@@ -33,22 +33,22 @@ def nonzero(a: Any) -> tuple[Any, ...]:
     if not lift(a).ndim:
         raise ArgumentValueError(
             "Calling nonzero on 0d arrays is not allowed. Use np.atleast_1d(scalar).nonzero() instead.")
-    places, there = _places(a)
+    places, there = places_of(a)
     return tuple([place[there] for place in places])
 
 
 @answers(np.argwhere)
 def argwhere(a: Any) -> Any:
-    places, there = _places(a)
+    places, there = places_of(a)
     return (np.stack(places, -1) if places else filled(there, 0, (1, 0), INT))[there]
 
 
-def _sorted(x: Any, *, equal_nan: bool = True) -> tuple[Any, Any, Any]:
+def in_order(x: Any, *, equal_nan: bool = True) -> tuple[Any, Any, Any]:
     """Return elements in order, where each comes from, and whether it is the first of those that equal it."""
     x = np.ravel(lift(x))
     order = np.argsort(x, stable=True)
     values = x[order]
-    places = _count(x, shape_of(x)[0])
+    places = count_up(x, shape_of(x)[0])
     before = values[np.maximum(places - 1, 0)]
     other = values != before
     if equal_nan and x.dtype.kind == "f":
@@ -65,7 +65,7 @@ def unique(
     x = lift(ar)
     if axis is not None:
         raise UnsupportedError("np.unique(..., axis=) on traced arrays", instead="leave axis= away")
-    values, order, first = _sorted(x, equal_nan=equal_nan)
+    values, order, first = in_order(x, equal_nan=equal_nan)
     run = np.cumsum(first) - 1
     found = [values[first]]
     if return_index:
@@ -79,7 +79,7 @@ def unique(
 
 def _twice(ar1: Any, ar2: Any) -> tuple[Any, Any]:
     """Return the elements of both in order, and whether each equals the one before it."""
-    values, _, first = _sorted(np.concatenate([np.ravel(lift(ar1)), np.ravel(lift(ar2))]), equal_nan=False)
+    values, _, first = in_order(np.concatenate([np.ravel(lift(ar1)), np.ravel(lift(ar2))]), equal_nan=False)
     return values, ~first
 
 
@@ -91,7 +91,7 @@ def intersect1d(ar1: Any, ar2: Any, assume_unique: bool = False, return_indices:
     if static("intersect1d", "assume_unique", assume_unique):
         values, again = _twice(ar1, ar2)
         return values[again]
-    values, _, first = _sorted(ar1)
+    values, _, first = in_order(ar1)
     return values[first & np.isin(values, lift(ar2))]
 
 
@@ -101,7 +101,7 @@ def setdiff1d(ar1: Any, ar2: Any, assume_unique: bool = False) -> Any:
     if static("setdiff1d", "assume_unique", assume_unique):
         values = np.ravel(lift(ar1))
         return values[~np.isin(values, lift(ar2))]
-    values, _, first = _sorted(ar1)
+    values, _, first = in_order(ar1)
     return values[first & ~np.isin(values, lift(ar2))]
 
 
@@ -112,7 +112,7 @@ def setxor1d(ar1: Any, ar2: Any, assume_unique: bool = False) -> Any:
         values, again = _twice(ar1, ar2)
         return values[~again & ~np.concatenate([again[1:], np.zeros_like(again[:1])])]
     one, other = np.ravel(lift(ar1)), np.ravel(lift(ar2))
-    values, _, first = _sorted(np.concatenate([one, other]))
+    values, _, first = in_order(np.concatenate([one, other]))
     return values[first & ~(np.isin(values, one) & np.isin(values, other))]
 
 

@@ -64,7 +64,7 @@ class Selected(np.lib.mixins.NDArrayOperatorsMixin):
             f"while {self.values.owner.function}() is traced",
             line=line or user_line(),
             instead="arithmetic with numbers and with other arrays[mask] of the same mask, sums and means of it, and "
-            "out[mask] = of it; or np.where(mask, x, 0)",
+            "out[mask] = of it; or np.where(mask, x, 0), x[sg.nonzero(mask, size=n)], sg.unique(x, size=n)",
         )
 
     def __symgrad_bind__(self, op: Any, inputs: Any, params: Any) -> NoReturn:
