@@ -41,7 +41,7 @@ from symgrad.ir.saved.dims import dim_to_json, evaluated
 from symgrad.ir.shapes import Shape, is_static
 from symgrad.ops.declare.spelling import stored
 from symgrad.options import Options
-from symgrad.render.source import OTHER, Source, called_with_objects
+from symgrad.render.source import OBJECTS, OTHER, Source
 from symgrad.trace import optree
 from symgrad.trace.outside import plain
 from symgrad.trace.signature import Signature, leaf_spec
@@ -274,7 +274,7 @@ def checker(interface: Interface, library: Library) -> Callable[[int, int, Any],
     many = library.function is not library.entry
     kind = ffi.typeof(f"int32_t(*)(intptr_t, intptr_t, intptr_t *{', void **' * many})")
     try:
-        function: Any = library.handle.load_function(kind, called_with_objects(interface.entry))
+        function: Any = library.handle.load_function(kind, interface.entry + OBJECTS)
     except AttributeError:
         return None
     if not many:

@@ -22,7 +22,7 @@ from symgrad.build.toolchain.find import find
 from symgrad.errors import Missed
 from symgrad.ir.saved.dims import evaluated
 from symgrad.options import Options
-from symgrad.render.source import MEET, NOT_FINITE, OTHER, UPDATE, called_with_addresses
+from symgrad.render.source import ADDRESSES, MEET, NOT_FINITE, OTHER, UPDATE
 
 WRITEABLE = 0x400
 """NumPy's flag bit."""
@@ -184,7 +184,7 @@ class Steps:
             "floats": self._words(np.array(floats, _FLOATS)),
         }
         for k, (half, addresses) in enumerate(zip(self.halves, self._addresses, strict=True)):
-            entry = called_with_addresses(half.call.interface.entry)
+            entry = half.call.interface.entry + ADDRESSES
             run = int(ffi.cast("intptr_t", half.call.library.handle.load_function(ffi.typeof(_HALF), entry)))
             fields |= {
                 f"run{k}": run, f"arrays{k}": self._words(addresses), f"threads{k}": half.plan.passed[-1],

@@ -564,7 +564,6 @@ class Check:
     """A runtime check of an index, or of what `what` says when it fails; of a guard, that is its number."""
 
     number: int
-    axis: int
     extent: Dim
     line: Line | None
     what: str | int = ""

@@ -17,7 +17,6 @@ A method that needs the value again and again, L-BFGS, is SciPy's:
 
 from __future__ import annotations
 
-from symgrad.optim.clipping import clip_by_global_norm, clip_by_norm, clip_by_value, ema
 from symgrad.optim.methods import (
     adadelta,
     adagrad,
@@ -26,6 +25,10 @@ from symgrad.optim.methods import (
     adamax,
     adamw,
     amsgrad,
+    clip_by_global_norm,
+    clip_by_norm,
+    clip_by_value,
+    ema,
     ftrl,
     lion,
     momentum,

@@ -7,15 +7,15 @@ from dataclasses import replace
 from typing import Any
 
 from symgrad.render.source import (
+    ADDRESSES,
     KNOWN,
     MEET,
     NOT_FINITE,
+    OBJECTS,
     OTHER,
     STEPS,
     UPDATE,
     Source,
-    called_with_addresses,
-    called_with_objects,
 )
 from symgrad.render.templates import environment
 
@@ -70,7 +70,7 @@ def with_call(
         f"(int32_t)known[{KNOWN - 1}]", workspace, polled=polled,
     )
     return replace(source, objects=source.objects + environment().get_template("objects.c.jinja").render(
-        **call, name=called_with_objects(source.entry), other=OTHER, flags=READY, inputs=inputs, outputs=outputs,
+        **call, name=source.entry + OBJECTS, other=OTHER, flags=READY, inputs=inputs, outputs=outputs,
         count=count, ranks=ranks, dtypes=dtypes, data=dtypes + inputs, extents=dtypes + inputs + data,
     ))
 
@@ -83,7 +83,7 @@ def with_addresses(source: Source, arrays: int, dims: int, *, polled: bool) -> S
     )
     unused = [name for name, used in (("arrays", arrays), ("extents", dims), ("stop", polled)) if not used]
     made = environment().get_template("addresses.c.jinja").render(
-        **view, name=called_with_addresses(source.entry), unused=unused,
+        **view, name=source.entry + ADDRESSES, unused=unused,
     )
     return replace(source, objects=f"{source.objects}{made}")
 

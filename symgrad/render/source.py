@@ -50,12 +50,5 @@ STEPS = "sg_steps"
 KNOWN = 4
 """Words that such a call knows first: the address of a counter and what it was, NumPy's array type, the threads."""
 
-
-def called_with_objects(entry: str) -> str:
-    """Name the C function that takes Python's objects for a function that takes arrays."""
-    return f"{entry}_objects"
-
-
-def called_with_addresses(entry: str) -> str:
-    """Name the C function that takes the addresses of a function's arrays, as every function can be called."""
-    return f"{entry}_addresses"
+OBJECTS, ADDRESSES = "_objects", "_addresses"
+"""What follows the name of a function that takes arrays, where it takes Python's objects, or an array of addresses."""

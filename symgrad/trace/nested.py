@@ -12,19 +12,19 @@ from symgrad.ops.declare.forms import is_traced
 _PLAIN = frozenset({int, float, bool, str, type(None), np.ndarray, np.float64, np.int64, np.dtype})
 
 
-def settled(value: Any) -> Any:
+def settled(value: Any, by: str = "settle") -> Any:
     """Return what stands for an array as the traced or plain array it is now, at any depth of lists, tuples and dicts.
 
-    Local arrays have a method ``settle()`` for it.
+    Local arrays have a method ``settle()`` for it, and ``lent()`` for a function that may keep a plain one.
     """
     kind = type(value)
     if kind in _PLAIN:
         return value
     if kind is list or kind is tuple:
-        return kind([settled(item) for item in value])
+        return kind([settled(item, by) for item in value])
     if kind is dict:
-        return {key: settled(item) for key, item in value.items()}
-    settle = getattr(kind, "settle", None)
+        return {key: settled(item, by) for key, item in value.items()}
+    settle = getattr(kind, by, None)
     return value if settle is None else settle(value)
 
 

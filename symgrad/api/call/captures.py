@@ -28,7 +28,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from symgrad.errors import Line, warn, warn_once
+from symgrad.errors import Line, SymgradError, warn, warn_once
 from symgrad.ops.declare.forms import COMPILED
 from symgrad.trace.constants import is_sparse, means_more
 from symgrad.trace.control.branches import Branches
@@ -549,11 +549,8 @@ class _Survey:
     def warn(self, what: str) -> None:
         """Warn, once for a function, of what is too much to be looked at in every call."""
         line, name = definition(self.roots[0]), getattr(self.roots[0], "__name__", "the function")
-        warn_once(
-            f"{line} {what}", f"{name}() {what}"
-            + (f"\n  at {line.file}:{line.number}\n      {line.text}" if line else "")
-            + "\n  instead: an array, np.array(...), made outside, or an argument",
-        )
+        instead = "an array, np.array(...), made outside, or an argument"
+        warn_once(f"{line} {what}", str(SymgradError(f"{name}() {what}", line=line, instead=instead)))
 
 
 def _is_shown_whole(value: Any, classes: Iterable[type]) -> bool:
@@ -833,12 +830,11 @@ def captured_rng(
         if (line, shown) in _warned:
             continue
         _warned.add((line, shown))
-        where = f"\n  at {line.file}:{line.number}\n      {line.text}" if line else ""
-        warn(
+        warn(str(SymgradError(
             f"{getattr(fun, '__name__', 'the function')}() draws from {shown} once, while it is traced: the "
-            f"numbers are constants in every call{where}"
-            "\n  instead: draw outside and pass the numbers as an argument"
-        )
+            "numbers are constants in every call", line=line,
+            instead="draw outside and pass the numbers as an argument",
+        )))
 
 
 def _state(generator: Any) -> Any:

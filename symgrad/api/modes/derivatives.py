@@ -28,7 +28,7 @@ from symgrad.transforms.derive.batch import batch
 from symgrad.transforms.derive.jvp import pullback, pushforward
 from symgrad.transforms.derive.tables import row_gradient, uses
 from symgrad.transforms.derive.vjp import gradient
-from symgrad.transforms.rewrite.units import without_units
+from symgrad.transforms.rewrite.contractions import without_units
 
 if TYPE_CHECKING:
     from symgrad.api.call.function import P, R

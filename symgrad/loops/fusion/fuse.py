@@ -653,21 +653,18 @@ class Fusion:
         """Whether a value is read in the very iteration that makes it; asked again and again."""
         key = writer, reader, access, chosen
         found = self.near.get(key)
-        if found is None:
-            found = self.near[key] = self.is_local(*key)
-        return found
-
-    def is_local(self, writer: int, reader: int, access: Access, chosen: Axis) -> bool:
-        """Whether a value is read in the very iteration that makes it."""
-        if access.array in self.statements[reader].prefix:
-            return True
+        if found is not None:
+            return found
         made, own = self.axis_of[writer][chosen], self.axis_of[reader][chosen]
         target = self.statements[writer].target
-        if access.flat or target.flat:
-            return False
-        pairs = zip(target.indices, access.indices, strict=True)
-        same = [ours is own for theirs, ours in pairs if theirs is made]  # two on a diagonal: by rows and by columns
-        return (any(same) and all(same)) or self.accumulates(writer, reader, made, own)
+        if access.array in self.statements[reader].prefix or access.flat or target.flat:
+            found = access.array in self.statements[reader].prefix
+        else:
+            pairs = zip(target.indices, access.indices, strict=True)
+            same = [ours is own for theirs, ours in pairs if theirs is made]  # two on a diagonal: by rows and columns
+            found = (any(same) and all(same)) or self.accumulates(writer, reader, made, own)
+        self.near[key] = found
+        return found
 
     def accumulates(self, writer: int, reader: int, made: Axis, own: Axis) -> bool:
         """Whether two statements add to one array along an axis both reduce: their order does not matter."""

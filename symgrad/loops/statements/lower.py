@@ -351,7 +351,7 @@ class _Lowering:
         if statement.routine is not None:
             self.strided(node, statement.value)
         if statement.how == How.CHECK:
-            self.checks.append(Check(len(self.checks) + 1, -1, 0, node.line, statement.failure))
+            self.checks.append(Check(len(self.checks) + 1, 0, node.line, statement.failure))
             statement = statement.with_(check=len(self.checks))
         prefix, target = frozenset([arrays[k] for k in statement.prefix]), here.at(statement.target)
         return statement.with_(target=target, value=mapped(statement.value, here.read, here.index), prefix=prefix)
@@ -406,7 +406,7 @@ class _Lowering:
 
         What uses them then has neither checks nor exits, so that it runs as lanes.
         """
-        self.checks.append(Check(len(self.checks) + 1, -1, extent, node.line))
+        self.checks.append(Check(len(self.checks) + 1, extent, node.line))
         target = self.temporary(numbers.shape, np.dtype(np.int64), node.line, "n")
         axes = axes_of(numbers.shape)
         index = Lookup(self.sources[numbers].at(axes), extent, len(self.checks))

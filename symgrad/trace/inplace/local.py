@@ -437,10 +437,4 @@ def call_function(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> A
 
 def lent(value: Any) -> Any:
     """Replace local arrays by plain ones, inside of lists, tuples and dicts, for a function that may keep them."""
-    kind = type(value)
-    if kind is list or kind is tuple:
-        return kind([lent(item) for item in value])
-    if kind is dict:
-        return {key: lent(item) for key, item in value.items()}
-    lend = getattr(kind, "lent", None)
-    return value if lend is None else lend(value)
+    return settled(value, "lent")

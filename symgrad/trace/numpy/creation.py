@@ -306,11 +306,10 @@ def frozen(module: str) -> Callable[..., Any]:
             branches.drawn = branches.drawn or (name, line)
         if line not in _warned:
             _warned.add(line)
-            warn(
-                f"{name} is drawn once, while the function is traced, and is a constant in every call"
-                + (f"\n  at {line.file}:{line.number}\n      {line.text}" if line else "")
-                + "\n  instead: draw outside and pass the numbers as an argument"
-            )
+            warn(str(SymgradError(
+                f"{name} is drawn once, while the function is traced, and is a constant in every call", line=line,
+                instead="draw outside and pass the numbers as an argument",
+            )))
         return original(*lent(args), **lent(kwargs))
 
     return draw

@@ -1,4 +1,4 @@
-"""Rules of `cheaper` for sums of products in other words: broadcast, multiplied and added up, or turned afterwards."""
+"""Rules for sums of products: in other words (broadcast, multiplied, added up), turned afterwards, by units."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from symgrad import ops
+from symgrad.ir.program import copied
 from symgrad.ops.arrays.contract import LETTERS, einsum
-from symgrad.ops.arrays.views import slice_, squeeze
-from symgrad.transforms.build import array, literal, make
+from symgrad.ops.arrays.views import embed_diagonal, slice_, squeeze
+from symgrad.transforms.build import array, literal, make, scalar
 from symgrad.transforms.tuned import TAPS
 
 if TYPE_CHECKING:
-    from symgrad.ir.node import Node
+    from symgrad.ir.node import Graph, Node
     from symgrad.transforms.rewrite.engine import Run
 
 
@@ -98,3 +99,24 @@ def turned(run: Run, node: Node) -> Node | None:
     terms, result = x.op.labels(**x.named)
     order = "".join([result[axis] for axis in node.param("axes")])
     return make(run.graph, einsum, *x.inputs, subscripts=f"{','.join(terms)}->{order}")
+
+
+def without_units(graph: Graph, node: Node, inputs: tuple[Node, ...]) -> Node:
+    """Copy a node; of a sum of products with a unit matrix, the other factors: ``einsum("bk,mk->bm", I, A)`` is A.T.
+
+    A column of a Jacobian is then A's own, also beside an infinity: 0 * inf is not in it.
+    """
+    if node.op.labels and len(inputs) > 1:
+        terms, result = node.op.labels(**node.named)
+        for k, x in enumerate(inputs):
+            if x.op is not embed_diagonal or x.param("offset") != 0 or len(x.shape) != 2 or scalar(x.inputs[0]) != 1:
+                continue
+            if not x.shape[0] == x.shape[1] == x.inputs[0].shape[0]:
+                continue
+            rest = [t for j, t in enumerate(terms) if j != k]
+            for axis in (0, 1):
+                kept, gone = terms[k][axis], terms[k][1 - axis]
+                if gone not in result and any(gone in t for t in rest) and not any(kept in t for t in rest):
+                    left = ",".join(t.replace(gone, kept) for t in rest)
+                    return make(graph, einsum, *inputs[:k], *inputs[k + 1 :], subscripts=f"{left}->{result}")
+    return copied(graph, node, inputs)
