@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import _cffi_backend  # type: ignore[import-untyped]
 
-from symgrad.build import blas, special
+from symgrad.build import pointers
 from symgrad.build.threads import short_waits
 from symgrad.errors import ToolchainError, warn_once
 from symgrad.options import Options
@@ -26,7 +26,6 @@ ffi: Any = _cffi_backend.FFI()
 _NOW = ffi.RTLD_NOW | getattr(ffi, "RTLD_LOCAL", 0)
 
 _NUMBERS = {bool: "uint8_t *", int: "int64_t *"}
-_TABLE = ffi.typeof("void(*)(void **)")
 _POINTERS = ffi.typeof("void **")
 
 # Libraries stay loaded: a cffi function does not keep its library, a thread may be inside of it, and OpenMP's
@@ -106,8 +105,7 @@ def load(library: Path, entry: str, prototype: str) -> Library:
     handle = _loaded.setdefault(str(path), handle)
     kind = function_type(prototype, entry)
     function = handle.load_function(kind, entry)
-    blas.provide(ffi, lambda name: handle.load_function(_TABLE, name))
-    special.provide(ffi, handle)
+    pointers.provide(ffi, handle)
     called = gathering(function, len(kind.args)) if kind.args[:1] == (_POINTERS,) else function
     return Library(ffi, function, called, library.with_suffix(".c"), path, handle)
 

@@ -11,11 +11,8 @@ from typing import Any
 from symgrad.errors import ShapeError
 from symgrad.ir import shapes
 from symgrad.ir.node import Node, Requirement
-from symgrad.ir.notation import Access, Axis, Body, Lookup, Statement, accesses, looked_up, parts, symbolic
+from symgrad.ir.notation import Access, Axis, Body, Lookup, Statement, accesses, linear, looked_up
 from symgrad.ir.shapes import Shape
-
-RANGE = 3
-"""A slice's entry for one axis is a range ``(start, count, step)`` or a position ``(place,)``."""
 
 
 def obligations(node: Node, body: Body) -> list[Requirement]:
@@ -24,8 +21,6 @@ def obligations(node: Node, body: Body) -> list[Requirement]:
     Raises:
         ShapeError: it reads or writes outside of an array, or with another number of indices.
     """
-    if not body.temporaries and _plain_slice(node):
-        return []
     arrays: dict[int, Shape] = dict(enumerate([x.shape for x in node.inputs]))
     arrays[-1] = node.shape
     arrays.update({-2 - k: t.shape for k, t in enumerate(body.temporaries)})
@@ -36,29 +31,13 @@ def obligations(node: Node, body: Body) -> list[Requirement]:
         least = _least_extents(statement)
         for access in (*looked_up(statement.target.indices), statement.target, *accesses(statement.value)):
             for low, high, extent, axis in _ranges(access, arrays[access.array]):
-                if not _surely_nonnegative(low, least):
-                    found.setdefault(_when_run(statement, low, extent, axis, node))
-                if not _surely_nonnegative(extent - 1 - high, least):
-                    found.setdefault(_when_run(statement, high, extent, axis, node))
+                for place, margin in ((low, low), (high, extent - 1 - high)):
+                    sure = _surely_nonnegative(margin, least)
+                    if sure is None:
+                        raise ShapeError(f"the places {low} to {high} are out of bounds for an axis with size {extent}")
+                    if not sure:
+                        found.setdefault(_when_run(statement, place, extent, axis, node))
     return list(found)
-
-
-def _plain_slice(node: Node) -> bool:
-    """Check a slice of known extents without SymPy; False where the body must be asked.
-
-    Raises:
-        ShapeError: it reaches outside.
-    """
-    if node.op.name != "slice" or not shapes.is_static(node.inputs[0].shape) or not shapes.is_static(node.shape):
-        return False
-    for entry, extent in zip(node.params[0], node.inputs[0].shape, strict=True):
-        start, count, step = entry if len(entry) == RANGE else (entry[0], 1, 1)
-        if type(start) is not int:
-            return False
-        if count > 0 and not (0 <= start < extent and 0 <= start + (count - 1) * step < extent):
-            last = start + (count - 1) * step
-            raise ShapeError(f"the places {start} to {last} are out of bounds for an axis with size {extent}")
-    return True
 
 
 def _ranges(access: Access, shape: Shape) -> Iterator[tuple[Any, Any, Any, int]]:
@@ -78,20 +57,17 @@ def _ranges(access: Access, shape: Shape) -> Iterator[tuple[Any, Any, Any, int]]
 
 def _extremes(index: Any) -> tuple[Any, Any]:
     """Return the lowest and the highest value of an index that is linear in its axes."""
-    if type(index) is int:
-        return index, index
-    if isinstance(index, Axis):
-        return 0, _last_index(index)
-    low = high = symbolic(index).expand()
-    for axis in parts(index):
-        if isinstance(axis, Lookup):
-            raise ShapeError("an index computed from a looked-up one")
-        slope, end = symbolic(index).expand().coeff(axis.symbol), _last_index(axis)
-        rising = slope.is_nonnegative
-        if not rising and not slope.is_nonpositive:
+    form = linear(index)
+    if form is None or any(isinstance(part, Lookup) for part, _ in form.terms):
+        raise ShapeError(f"an index {index} that is not linear, or computed from a looked-up one")
+    low = high = form.start
+    for axis, step in form.terms:
+        rising = step >= 0 if type(step) is int else step.is_nonnegative
+        if not rising and not (type(step) is int or step.is_nonpositive):
             raise ShapeError(f"an index {index} of unknown direction")
-        low, high = low.subs(axis.symbol, 0 if rising else end), high.subs(axis.symbol, end if rising else 0)
-    return shapes.simplified(low.expand()), shapes.simplified(high.expand())
+        reach = step * _last_index(axis)
+        low, high = low + (0 if rising else reach), high + (reach if rising else 0)
+    return [shapes.simplified(end if type(end) is int else end.expand()) for end in (low, high)]  # type: ignore[return-value]
 
 
 def _last_index(axis: Axis) -> Any:
@@ -116,18 +92,12 @@ def _least_extents(statement: Statement) -> dict[Any, Any]:
     return {symbol: symbol + least for symbol, least in from_one.items() if least > 0}
 
 
-def _surely_nonnegative(margin: Any, least: dict[Any, Any]) -> bool:
-    """Whether a number is nonnegative for all extents that are no less than `least`.
-
-    Raises:
-        ShapeError: when it is negative for all.
-    """
+def _surely_nonnegative(margin: Any, least: dict[Any, Any]) -> bool | None:
+    """Whether a number is nonnegative for all extents that are no less than `least`; None where it is for none."""
     if type(margin) is not int:
         margin = shapes.simplified(margin.subs(least, simultaneous=True) if least else margin)
     if type(margin) is int or margin.is_negative:
-        if margin < 0:
-            raise ShapeError("an index is out of bounds")
-        return True
+        return None if margin < 0 else True
     return nonnegative(margin.expand())
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import symgrad as sg
-from symgrad.build import blas
+from symgrad.build import pointers
 from symgrad.errors import ArgumentError, ToolchainError
 from symgrad.options import Options
 
@@ -23,7 +23,7 @@ KEPT: list[Any] = []  # libraries keep the addresses for the life of the process
 @pytest.fixture(autouse=True, scope="module")
 def counted():
     """Put a function that counts around each of SciPy's."""
-    real = blas.addresses
+    real = pointers.addresses
 
     def around(letter, name, address):
         function = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * PARAMETERS[name])(address)
@@ -36,11 +36,11 @@ def counted():
         return ctypes.cast(KEPT[-1], ctypes.c_void_p).value
 
     made = {
-        letter: [around(letter, name, at) for (_, name), at in zip(blas.NAMES, real(letter), strict=True)]
-        for letter in blas.KINDS.values()
+        letter: [around(letter, name, at) for (_, name), at in zip(pointers.NAMES, real(letter), strict=True)]
+        for letter in pointers.KINDS.values()
     }
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(blas, "addresses", made.__getitem__)
+        patch.setattr(pointers, "addresses", made.__getitem__)
         yield
 
 
@@ -190,12 +190,12 @@ def reference(letter, real):
 
     KEPT.append(ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 5)(potrf))
     own = {"potrf": ctypes.cast(KEPT[-1], ctypes.c_void_p).value}
-    return [own.get(name, at) for (_, name), at in zip(blas.NAMES, real(letter), strict=True)]
+    return [own.get(name, at) for (_, name), at in zip(pointers.NAMES, real(letter), strict=True)]
 
 
 def test_a_pivot_that_is_nan_where_the_library_stops_at_it(monkeypatch):
-    real = blas.addresses
-    monkeypatch.setattr(blas, "addresses", lambda letter: reference(letter, real))
+    real = pointers.addresses
+    monkeypatch.setattr(pointers, "addresses", lambda letter: reference(letter, real))
     factor = sg.jit(lambda a: 3 * np.linalg.cholesky(a), options=BLAS)  # a module of its own, which keeps the functions
     a = definite(140)
     near(factor(a), 3 * np.linalg.cholesky(a))
@@ -246,4 +246,4 @@ def test_other_integers_are_refused():
     new.restype, new.argtypes = ctypes.py_object, (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)
     signature = b"void (char *, int64_t *, double *)"
     with pytest.raises(ToolchainError, match=r"dgemm has the parameters .*int64_t.*without C's int"):
-        blas._capsule_address(new(1, signature, None), "dgemm")
+        pointers._capsule_address(new(1, signature, None), "dgemm")

@@ -194,7 +194,7 @@ def test_a_package_has_no_scipy(tmp_path: Any) -> None:
 
 
 def test_another_type_in_scipy_is_refused() -> None:
-    from symgrad.build.special import address
+    from symgrad.build.pointers import address
 
     with pytest.raises(ToolchainError, match=r"no scipy\.special\.cython_special\.jv of the type double \(int\)"):
         address("jv:double (int)")
