@@ -104,7 +104,7 @@ def dense(seed: int, inner: int, out: int, dtype: Any = np.float64) -> dict[str,
 
 
 def _fans(shape: Shape) -> tuple[int, int]:
-    if isinstance(shape, int) or len(shape) < 2:
+    if isinstance(shape, (int, np.integer)) or len(shape) < 2:
         raise ArgumentValueError(f"the shape {shape} has no axes of what comes in and goes out", instead="(in, out)")
     window = prod(shape[:-2])
     return window * shape[-2], window * shape[-1]
@@ -112,10 +112,10 @@ def _fans(shape: Shape) -> tuple[int, int]:
 
 def _unit_draws(seed: int, shape: Shape) -> Any:
     """Draw from (0, 1): odd multiples of 2**-53."""
-    if seed < 0:
-        raise ArgumentValueError(f"the seed {seed}", instead="an integer of at least 0")
-    count = shape if isinstance(shape, int) else prod(shape)
-    raw = np.random.Philox(key=seed).random_raw(count)
+    if not isinstance(seed, (int, np.integer)) or not 0 <= seed < 2**128:
+        raise ArgumentValueError(f"the seed {seed}", instead="an integer of at least 0, below 2**128")
+    count = shape if isinstance(shape, (int, np.integer)) else prod(shape)
+    raw = np.random.Philox(key=int(seed)).random_raw(count)
     return ((np.asarray(raw, np.uint64) >> np.uint64(12)).astype(np.float64) + 0.5).reshape(shape) * 2.0**-52
 
 

@@ -24,15 +24,14 @@ def dense(params: Mapping[str, Any], x: Any) -> Any:
         Of shape (..., out).
 
     Raises:
-        ArgumentValueError: `x` has another last axis than ``W`` has rows.
+        ArgumentValueError: `x` has another last axis than ``W`` has rows, or ``b`` is no vector of its columns.
 
     >>> dense({"W": np.array([[1.0], [2.0]]), "b": np.array([0.5])}, np.array([[3.0, 4.0]]))
     array([[11.5]])
     """
     W = params["W"]
     check_shapes("dense", x, W, np.shape(x)[-1:], np.shape(W)[:1])
-    y = x @ W
-    return y + params["b"] if "b" in params else y
+    return with_bias("dense", params, x @ W)
 
 
 def embedding(params: Mapping[str, Any], ids: Any) -> Any:
@@ -63,12 +62,16 @@ def batch_norm(
     Returns:
         What has been normalized, and the statistics for the next step: state is what is passed on, nothing hides it.
 
+    Raises:
+        ArgumentValueError: parameters or statistics are no vectors of the last axis.
+
     >>> params, statistics = {"scale": np.ones(1), "bias": np.zeros(1)}, {"mean": np.zeros(1), "var": np.ones(1)}
     >>> y, statistics = batch_norm(params, statistics, np.array([[1.0], [3.0]]), True, momentum=0.9, eps=0.0)
     >>> y.ravel(), statistics["mean"]
     (array([-1.,  1.]), array([0.2]))
     """
-    check_shapes("batch_norm", x, params["scale"], np.shape(x)[-1:], np.shape(params["scale"]))
+    for one in (params["scale"], params["bias"], statistics["mean"], statistics["var"]):
+        check_shapes("batch_norm", x, one, np.shape(x)[-1:], np.shape(one))
     mean, var = statistics["mean"], statistics["var"]
     if training:
         axes = tuple(range(np.ndim(x) - 1))
@@ -88,10 +91,14 @@ def layer_norm(params: Mapping[str, Any], x: Any, eps: float = 1e-3) -> Any:
         x: of shape (..., features).
         eps: what is added to the variance.
 
+    Raises:
+        ArgumentValueError: the parameters are no vectors of the last axis.
+
     >>> layer_norm({"scale": np.ones(2), "bias": np.zeros(2)}, np.array([1.0, 3.0]), eps=0.0)
     array([-1.,  1.])
     """
-    check_shapes("layer_norm", x, params["scale"], np.shape(x)[-1:], np.shape(params["scale"]))
+    for one in (params["scale"], params["bias"]):
+        check_shapes("layer_norm", x, one, np.shape(x)[-1:], np.shape(one))
     off = x - np.mean(x, axis=-1, keepdims=True)
     return off / np.sqrt(np.mean(off * off, axis=-1, keepdims=True) + eps) * params["scale"] + params["bias"]
 
@@ -106,20 +113,31 @@ def dropout(x: Any, rate: float, seed: int, step: Any) -> Any:
 
     Args:
         x: of any shape.
-        rate: the share, 0 <= rate < 1.
-        seed: of the layer, an integer >= 0.
+        rate: the share, 0 <= rate < 1; a traced one is not looked at.
+        seed: of the layer, an integer >= 0, which is fixed where a function is compiled.
         step: of the training, an integer, which may be traced.
 
     Raises:
-        ArgumentValueError: the rate is not in [0, 1), or the seed is negative.
+        ArgumentValueError: the rate is not in [0, 1), or seed or step is no such integer.
 
     >>> dropout(np.ones(8), 0.5, seed=1, step=0)
     array([0., 0., 0., 2., 0., 2., 0., 0.])
     """
-    if not 0.0 <= rate < 1.0 or seed < 0:
-        raise ArgumentValueError(f"dropout(rate={rate}, seed={seed})", instead="0 <= rate < 1, and a seed >= 0")
+    if _is_known(rate) and not 0.0 <= rate < 1.0:
+        raise ArgumentValueError(f"dropout(rate={rate})", instead="0 <= rate < 1")
+    if not (_is_known(seed) and isinstance(seed, (int, np.integer))) or not 0 <= seed < 2**64:
+        raise ArgumentValueError(
+            f"dropout(seed={seed!r})", instead="an integer from 0 to 2**64 - 1, of the layer; `step` is what may change"
+        )
+    if not isinstance(step, int) and getattr(step, "dtype", np.dtype(object)).kind not in "iu":
+        raise ArgumentValueError(f"dropout(step={step!r})", instead="an integer")
     kept = _uniform_at(np.shape(x), seed, step) >= rate
     return np.where(kept, x, 0.0) * (1.0 / (1.0 - rate))
+
+
+def _is_known(number: Any) -> bool:
+    """Whether a number is Python's or NumPy's, and no traced one."""
+    return type(number).__module__ in {"builtins", "numpy"}
 
 
 def _uniform_at(shape: tuple[int, ...], seed: int, step: Any) -> Any:
@@ -160,7 +178,8 @@ def attention(q: Any, k: Any, v: Any, mask: Any = None) -> Any:
         Of shape (..., queries, out).
 
     Raises:
-        ArgumentValueError: queries and keys have different widths, or there are more keys than values.
+        ArgumentValueError: queries and keys have different widths, there are more keys than values, or the mask is one
+            of floats, as those that are added to scores.
 
     >>> see = np.tri(2, dtype=bool)  # each sees itself and those before it
     >>> attention(np.zeros((2, 1)), np.zeros((2, 1)), np.array([[2.0], [4.0]]), see).ravel()
@@ -168,15 +187,25 @@ def attention(q: Any, k: Any, v: Any, mask: Any = None) -> Any:
     """
     check_shapes("attention", q, k, np.shape(q)[-1:], np.shape(k)[-1:])
     check_shapes("attention", k, v, np.shape(k)[-2:-1], np.shape(v)[-2:-1])
-    scores = q @ np.swapaxes(k, -1, -2) / np.sqrt(np.shape(q)[-1])
+    scores = q @ np.swapaxes(k, -1, -2) / np.shape(q)[-1] ** 0.5
     if mask is None:
         weights = np.exp(scores - np.max(scores, axis=-1, keepdims=True))
         return weights / np.sum(weights, axis=-1, keepdims=True) @ v
+    if getattr(mask, "dtype", np.dtype(bool)).kind not in "biu":
+        raise ArgumentValueError(f"attention: a mask of dtype {mask.dtype}", instead="booleans: what a query sees")
     any_seen = np.any(mask, axis=-1, keepdims=True)
     seen = np.where(mask, scores, -np.inf)
     most = np.where(any_seen, np.max(seen, axis=-1, keepdims=True), 0.0)
     weights = np.exp(seen - most)
     return weights / np.where(any_seen, np.sum(weights, axis=-1, keepdims=True), 1.0) @ v
+
+
+def with_bias(layer: str, params: Mapping[str, Any], y: Any) -> Any:
+    """Add ``b``, unless there is none."""
+    if "b" not in params:
+        return y
+    check_shapes(layer, y, params["b"], np.shape(y)[-1:], np.shape(params["b"]))
+    return y + params["b"]
 
 
 def check_shapes(layer: str, x: Any, of: Any, mine: tuple[Any, ...], theirs: tuple[Any, ...]) -> None:

@@ -14,7 +14,7 @@ def softmax_cross_entropy(logits: Any, targets: Any) -> Any:
 
     Args:
         logits: of shape (..., classes).
-        targets: integer labels of shape (...), or probabilities of shape (..., classes), whose sums are 1.
+        targets: integer labels of shape (...), from 0 on, or probabilities of shape (..., classes), whose sums are 1.
 
     Returns:
         Of shape (...): one number an example.
@@ -30,13 +30,15 @@ def softmax_cross_entropy(logits: Any, targets: Any) -> Any:
     total = np.log(np.sum(np.exp(off), axis=-1))
     if np.shape(targets) == np.shape(logits):
         return np.sum(targets * (total[..., None] - off), axis=-1)
+    targets = targets if hasattr(targets, "dtype") else np.asarray(targets)
     if np.shape(targets) != np.shape(logits)[:-1] or targets.dtype.kind not in "iu":
         raise ArgumentValueError(
             f"softmax_cross_entropy: logits of shape {np.shape(logits)}, targets of shape {np.shape(targets)} "
             f"and dtype {targets.dtype}",
             instead=f"labels, integers of shape {np.shape(logits)[:-1]}, or probabilities of shape {np.shape(logits)}",
         )
-    return total - np.take_along_axis(off, targets[..., None], axis=-1)[..., 0]
+    labels = np.where(targets < 0, np.shape(logits)[-1], targets)  # -1 is no class, and no last one either
+    return total - np.take_along_axis(off, labels[..., None], axis=-1)[..., 0]
 
 
 def sigmoid_cross_entropy(logits: Any, targets: Any) -> Any:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
 from symgrad.errors import ArgumentValueError
-from symgrad.nn.layers import check_shapes
+from symgrad.nn.layers import check_shapes, with_bias
 
 Padding = Literal["VALID", "SAME"] | Sequence[tuple[int, int]]
 
@@ -118,8 +118,7 @@ def _correlated(
         rows = seen.reshape(batch * int(np.prod(places)), groups, inner, int(np.prod(window)))
         filters = W.reshape(int(np.prod(window)), inner, groups, out // groups)
         y = np.einsum("pgiw,wigo->pgo", rows, filters)
-    y = y.reshape(batch, *places, out)
-    return y + params["b"] if "b" in params else y
+    return with_bias(layer, params, y.reshape(batch, *places, out))
 
 
 def _windows(

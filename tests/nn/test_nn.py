@@ -76,6 +76,28 @@ def test_layers_compile_and_are_derived_to_second_order(name):
     sg.check_grads(loss, args, order=2)
 
 
+def test_layers_keep_single_precision():
+    """Whatever they compute, of float32 alone they make float32: plain, compiled, and in their gradients."""
+    single = {
+        name: (layer, sg.tree_map(lambda a: a.astype(np.float32), args)) for name, (layer, args) in LAYERS.items()
+    }
+    single |= {
+        "lstm": (nn.lstm, sg.tree_map(lambda a: a.astype(np.float32), (gates(4, 2, 3), draw(2, 1, 2)))),
+        "gru": (nn.gru, sg.tree_map(lambda a: a.astype(np.float32), (gates(3, 2, 3), draw(2, 1, 2)))),
+    }
+
+    def all_of(given):
+        made = {name: layer(*given[name]) for name, (layer, _) in single.items()}
+        return sum([np.sum(leaf) for leaf in leaves(made)]), made
+
+    given = {name: args for name, (_, args) in single.items()}
+    _, made = all_of(given)
+    (_, compiled), slopes = sg.value_and_grad(all_of, has_aux=True)(given)
+    for tree in (made, compiled, slopes):
+        for name, part in tree.items():
+            assert {leaf.dtype for leaf in leaves(part)} == {np.dtype(np.float32)}, name
+
+
 # -- values
 
 
@@ -205,6 +227,9 @@ def test_dropout_is_a_function_of_seed_step_and_place():
     for other in (nn.dropout(x, 0.25, seed=3, step=8), nn.dropout(x, 0.25, seed=4, step=7), f(x, np.int64(6))):
         both = np.mean(kept & (other > 0))
         assert abs(both - 0.75**2) < 0.04
+    traced = sg.jit(lambda x, rate, step: nn.dropout(x, rate, seed=2**64 - 1, step=step))
+    for rate, step in ((0.25, 7), (0.5, np.array(8)), (np.float32(0.25), np.int32(7)), (0.125, 2**62)):
+        np.testing.assert_array_equal(traced(x, rate, step), nn.dropout(x, rate, 2**64 - 1, step))
     np.testing.assert_array_equal(nn.dropout(np.ones(12), 0.5, 0, 0), [2, 0, 0, 2, 2, 0, 2, 2, 2, 0, 2, 2])
     np.testing.assert_array_equal(nn.dropout(x, 0.0, 0, 0), x)
 
@@ -325,15 +350,36 @@ REFUSED: dict[str, tuple[Any, type[Exception], str]] = {
               r"padding for 1 axes meet the shape \(1, 2, 2, 1\)"),
     "lstm": (lambda: nn.lstm(gates(3, 2, 4), np.ones((5, 1, 2))), ArgumentValueError,
              r"lstm: an array of shape \(4, 12\) meets one of shape \(12,\), and \(16,\) is not \(12,\)"),
-    "rate": (lambda: nn.dropout(np.ones(3), 1.0, 0, 0), ArgumentValueError, r"dropout\(rate=1.0, seed=0\)"),
+    "bias": (lambda: nn.dense({"W": np.ones((3, 2)), "b": np.ones((2, 1))}, np.ones((4, 3))), ArgumentValueError,
+             r"dense: an array of shape \(4, 2\) meets one of shape \(2, 1\), and \(2,\) is not \(2, 1\)"),
+    "bias of filters": (lambda: nn.conv1d({"W": np.ones((2, 1, 2)), "b": np.ones(1)}, np.ones((1, 4, 1))),
+                        ArgumentValueError, r"conv1d: an array of shape \(1, 3, 2\) meets one of shape \(1,\)"),
+    "statistics": (lambda: nn.batch_norm(norm(3), {"mean": np.zeros(()), "var": np.ones(3)}, np.ones((4, 3)), False),
+                   ArgumentValueError, r"batch_norm: an array of shape \(4, 3\) meets one of shape \(\)"),
+    "a scale": (lambda: nn.layer_norm(norm(3) | {"bias": np.ones((4, 1))}, np.ones((4, 3))), ArgumentValueError,
+                r"layer_norm: an array of shape \(4, 3\) meets one of shape \(4, 1\)"),
+    "scores for a mask": (lambda: nn.attention(*[np.ones((2, 2))] * 3, np.zeros((2, 2))), ArgumentValueError,
+                          r"attention: a mask of dtype float64(.|\n)*booleans"),
+    "rate": (lambda: nn.dropout(np.ones(3), 1.0, 0, 0), ArgumentValueError, r"dropout\(rate=1.0\)"),
+    "a seed": (lambda: nn.dropout(np.ones(3), 0.5, -1, 0), ArgumentValueError, r"dropout\(seed=-1\)"),
+    "a large seed": (lambda: nn.dropout(np.ones(3), 0.5, 2**64, 0), ArgumentValueError, r"dropout\(seed=1"),
+    "a seed with digits": (lambda: nn.dropout(np.ones(3), 0.5, 1.5, 0), ArgumentValueError,  # type: ignore[arg-type]
+                           r"dropout\(seed=1.5\)"),
+    "a traced seed": (lambda: sg.jit(lambda seed: nn.dropout(np.ones(3), 0.5, seed, 0))(3), ArgumentValueError,
+                      r"dropout\(seed=(.|\n)*`step` is what may change"),
+    "a step": (lambda: nn.dropout(np.ones(3), 0.5, 0, np.float32(7)), ArgumentValueError, r"dropout\(step=.*7"),
     "targets": (lambda: nn.softmax_cross_entropy(np.ones((2, 3)), np.ones(2)), ArgumentValueError,
                 r"logits of shape \(2, 3\), targets of shape \(2,\) and dtype float64"),
     "logits": (lambda: nn.sigmoid_cross_entropy(np.ones((2, 3)), np.ones(3)), ArgumentValueError,
                r"logits of shape \(2, 3\), targets of shape \(3,\)"),
     "labels": (lambda: sg.jit(nn.softmax_cross_entropy)(np.ones((2, 3)), np.array([0, 3])), IndexOutOfBounds,
                "an index is out of bounds for an axis with size 3"),
+    "no label": (lambda: nn.softmax_cross_entropy(np.ones((2, 3)), np.array([0, -1])), IndexError, "out of bounds"),
+    "no label, compiled": (lambda: sg.jit(nn.softmax_cross_entropy)(np.ones((2, 3)), np.array([-1, 0])),
+                           IndexOutOfBounds, "an index is out of bounds for an axis with size 3"),
     "fans": (lambda: nn.init.he_normal(0, (3,)), ArgumentValueError, r"the shape \(3,\) has no axes"),
     "seed": (lambda: nn.init.normal(-1, 3), ArgumentValueError, "the seed -1"),
+    "seed with digits": (lambda: nn.init.normal(1.5, 3), ArgumentValueError, "the seed 1.5"),  # type: ignore[arg-type]
 }
 
 
