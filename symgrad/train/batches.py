@@ -14,6 +14,7 @@ import numpy as np
 
 from symgrad.api.trees import tree_map
 from symgrad.errors import ArgumentError, ArgumentValueError
+from symgrad.train.files import HEAD
 
 _LOCAL_HEADER = 30
 """Bytes of a zip member's own header before its name (APPNOTE.TXT, 4.3.7)."""
@@ -33,8 +34,12 @@ class Rows:
         lengths: list[int] = []
         tree_map(lambda array: lengths.append(len(array) if array.ndim else -1), self.arrays)
         if len({*lengths}) != 1 or lengths[0] < 1:
-            shown = ", ".join(["no" if n < 0 else str(n) for n in dict.fromkeys(lengths)])
-            raise ArgumentValueError(f"fit(): the arrays of data have {shown or 'no'} rows", instead="as many in each")
+            shapes: list[str] = []
+            tree_map(lambda array: shapes.append(str(array.shape)), self.arrays)
+            raise ArgumentValueError(
+                f"fit(): data of the shapes {', '.join(dict.fromkeys(shapes)) or 'none'}",
+                instead="arrays with rows, and as many in each",
+            )
         self.count = lengths[0]
 
     def epoch(self, number: int, first: int) -> Iterator[tuple[Any, ...]]:
@@ -129,10 +134,19 @@ def _array(one: Any) -> Any:
     return tree_map(np.asarray, one)
 
 
+def _opened(path: Path) -> zipfile.ZipFile:
+    try:
+        return zipfile.ZipFile(path)
+    except zipfile.BadZipFile as error:
+        raise ArgumentValueError(f"{path}: cut short, or no npz ({error})", instead="what np.savez wrote") from None
+
+
 def _inside(path: Path) -> Iterator[Any]:
     """Map the arrays of an npz that is not compressed; np.load would read them whole."""
-    with zipfile.ZipFile(path) as archive, path.open("rb") as file:
+    with _opened(path) as archive, path.open("rb") as file:
         for info in archive.infolist():
+            if info.filename == f"{HEAD}.npy":  # what save() adds to the arrays
+                continue
             if info.compress_type != zipfile.ZIP_STORED:
                 raise ArgumentValueError(
                     f"{path}: {info.filename} is compressed, and cannot be mapped into memory",

@@ -19,7 +19,9 @@ from symgrad.api.trees import tree_map, tree_paths
 from symgrad.errors import ArgumentError, SerializationError
 
 FORMAT, VERSION = "symgrad arrays", 1
-_HEAD = "symgrad.json"
+HEAD = "symgrad.json"
+"""The member of the npz that holds the structure."""
+
 _PYTHON = (bool, int, float)
 
 
@@ -40,7 +42,9 @@ def save(path: str | os.PathLike[str], /, **trees: Any) -> None:
             are kept, and `load` needs `like` to make them again.
 
     Raises:
-        ArgumentError: a leaf needs pickle, or the structure has no form in JSON; naming it.
+        ArgumentError: a leaf needs pickle, or the structure has no form in JSON, naming it; or `path` is there, and no
+            file: a folder, a device.
+        OSError: it cannot be written; what was there stays.
 
     >>> import numpy as np, symgrad as sg, tempfile, pathlib
     >>> path = pathlib.Path(tempfile.mkdtemp(), "model.npz")
@@ -61,13 +65,13 @@ def save(path: str | os.PathLike[str], /, **trees: Any) -> None:
             record, array = _leaf(at, leaf)
             record["tree"] = name
             if array is not None:
-                while at in arrays or at == _HEAD:  # two leaves may have one path
+                while at in arrays or at == HEAD:  # two leaves may have one path
                     at += "~"  # noqa: PLW2901
                 record["field"], arrays[at] = at, array
             leaves.append(record)
     head: dict[str, Any] = {"format": FORMAT, "version": VERSION, "trees": described, "leaves": leaves}
     head["sha256"] = _digest(head)
-    arrays[_HEAD] = np.array(json.dumps(head).encode())
+    arrays[HEAD] = np.array(json.dumps(head).encode())
     with _replaced(Path(path).resolve()) as file, zipfile.ZipFile(file, "w") as archive:
         for field, array in arrays.items():
             with archive.open(zipfile.ZipInfo(f"{field}.npy"), "w", force_zip64=True) as member:
@@ -133,6 +137,8 @@ def _replaced(path: Path) -> Iterator[Any]:
     """
     import fcntl
 
+    if path.exists() and not path.is_file():
+        raise ArgumentError(f"save(): {path} is no file, which another one may take the place of", instead="a file")
     folder = os.open(path.parent, os.O_RDONLY)
     beside = path.with_name(f".{path.name}.part")
     try:
@@ -205,7 +211,7 @@ class Contents:
             head = _head(archive, path)
             self.trees, self._records = head["trees"], head["leaves"]
             self._leaves = [_read_leaf(archive, record, path) for record in self._records]
-            fields = {*[record["field"] for record in self._records if "field" in record], _HEAD}
+            fields = {*[record["field"] for record in self._records if "field" in record], HEAD}
             for field in [name.removesuffix(".npy") for name in archive.namelist()]:
                 if field not in fields:
                     _refuse(path, field, "is in the file, and its structure has no such leaf")
@@ -238,16 +244,17 @@ def _refuse(path: Any, field: str, what: str) -> NoReturn:
 
 def _head(archive: zipfile.ZipFile, path: Any) -> dict[str, Any]:
     """Read the structure, and verify that it is what was written."""
+    text = _member(archive, HEAD, path)
     try:
-        head = json.loads(_member(archive, _HEAD, path).item())
+        head = json.loads(text.item())
     except (ValueError, TypeError) as error:
-        _refuse(path, _HEAD, f"is no JSON ({error})")
+        _refuse(path, HEAD, f"is no JSON ({error})")
     if not isinstance(head, dict) or head.get("format") != FORMAT:
-        _refuse(path, f"{_HEAD}: format", f"is not {FORMAT!r}")
+        _refuse(path, f"{HEAD}: format", f"is not {FORMAT!r}")
     if head.get("version") != VERSION:
-        _refuse(path, f"{_HEAD}: version", f"is {head.get('version')!r}, and {VERSION} is read")
+        _refuse(path, f"{HEAD}: version", f"is {head.get('version')!r}, and {VERSION} is read")
     if head.get("sha256") != _digest(head):
-        _refuse(path, f"{_HEAD}: sha256", "is not that of its content: it was changed")
+        _refuse(path, f"{HEAD}: sha256", "is not that of its content: it was changed")
     return head
 
 

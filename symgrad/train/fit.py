@@ -74,7 +74,9 @@ def fit(
     counts: dict[str, Any] = {"epochs": epochs, "batch": batch, "every": every, "patience": patience}
     for name, number in counts.items():
         if number is not None and (not isinstance(number, (int, np.integer)) or number < (name != "epochs")):
-            raise ArgumentValueError(f"fit({name}={number!r})", instead="a number of them")
+            raise ArgumentValueError(f"fit({name}={number!r})", instead=f"an integer from {int(name != 'epochs')} on")
+    if callable(callbacks) or not all(map(callable, callbacks)):
+        raise ArgumentError(f"fit(callbacks={callbacks!r:.60})", instead="functions in a list: callbacks=[f]")
     if (every and not checkpoint) or (patience and validation is None):
         what, of = ("patience", "validation") if patience and validation is None else ("every", "checkpoint")
         raise ArgumentError(f"fit({what}=...) without {of}=...", instead=f"both, or no {what}")
@@ -134,7 +136,10 @@ def fit(
 
 def _number(value: Any) -> float:
     """Return a loss, which may have extras beside it."""
-    return float(value[0] if isinstance(value, tuple) else value)
+    found = value[0] if isinstance(value, tuple) else value
+    if np.ndim(found):
+        raise ArgumentValueError(f"fit(): a loss of the shape {np.shape(found)}", instead="one number, np.mean of it")
+    return float(found)
 
 
 def _validated(step: Any, validation: Any) -> Callable[[Any], Any] | None:
@@ -151,7 +156,8 @@ def _validated(step: Any, validation: Any) -> Callable[[Any], Any] | None:
 
 def _is_stale(validations: Sequence[float], patience: int | None) -> bool:
     """Whether so many epochs went by since the least."""
-    return patience is not None and len(validations) - int(np.argmin([*validations, np.inf])) > patience
+    least = int(np.argmin([np.inf if np.isnan(v) else v for v in (*validations, np.inf)]))  # NaN is not small
+    return patience is not None and len(validations) - least > patience
 
 
 def _resumed(checkpoint: Any, fixed: dict[str, int], params: Any, state: Any) -> tuple[Any, Any, dict[str, Any]]:

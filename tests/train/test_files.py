@@ -181,9 +181,15 @@ def test_a_file_that_cannot_be_written_leaves_the_one_before(tmp_path, monkeypat
     assert sg.load(tmp_path / "m") == {"p": 1.0}
     with pytest.raises(FileNotFoundError):
         sg.load(tmp_path / "none")
+    (tmp_path / "folder").mkdir()
+    os.mkfifo(tmp_path / "pipe")
+    for other in ("folder", "pipe"):
+        with pytest.raises(ArgumentError, match=f"{other} is no file"):
+            sg.save(tmp_path / other, p=1.0)
+    assert (tmp_path / "pipe").is_fifo()
     (tmp_path / "text").write_text("hello")
     with pytest.raises(SerializationError, match="text: cut short, or no file that save"):
         sg.load(tmp_path / "text")
     np.savez(tmp_path / "other.npz", W=np.eye(2))
-    with pytest.raises(SerializationError, match=r"symgrad\.json is missing"):
+    with pytest.raises(SerializationError, match=r"other\.npz: symgrad\.json is missing"):
         sg.load(tmp_path / "other.npz")

@@ -213,8 +213,14 @@ def test_arrays_files_and_batches_give_the_same_bits(tmp_path, whole):
     np.savez(tmp_path / "both.npz", X=X, y=Y)
     np.savez_compressed(tmp_path / "small.npz", X=X, y=Y)
     assert same(run(batch=np.int64(16), epochs=np.int64(4))[:2], whole[:2])
-    for data in ((tmp_path / "X.npy", Y), (str(tmp_path / "F.npy"), Y), tmp_path / "both.npz", [X, Y]):
+    sg.save(tmp_path / "ours.npz", X=X, y=Y)
+    files = (tmp_path / "X.npy", Y), (str(tmp_path / "F.npy"), Y), tmp_path / "both.npz", str(tmp_path / "ours.npz")
+    for data in (*files, [X, Y]):
         assert same(run(data=data)[:2], whole[:2])
+    content = (tmp_path / "both.npz").read_bytes()
+    (tmp_path / "cut.npz").write_bytes(content[: len(content) // 2])
+    with pytest.raises(ArgumentValueError, match=r"cut.npz: cut short, or no npz"):
+        run(data=tmp_path / "cut.npz")
     with pytest.raises(ArgumentValueError, match=r"small.npz: X.npy is compressed"):
         run(data=tmp_path / "small.npz")
 
@@ -252,6 +258,11 @@ def test_it_ends_early_and_stays_ended(tmp_path):
     again = run(epochs=100, validation=lambda _: next(numbers), patience=2, checkpoint=tmp_path / "c")
     assert same(again, ended)
     assert next(numbers) == 1.0
+    numbers = iter([np.nan, 3.0, np.nan, 2.0, 2.5, np.nan, 1.0])
+    ended = run(epochs=100, validation=lambda _: next(numbers), patience=2)
+    np.testing.assert_array_equal(ended[2]["validation"], [np.nan, 3.0, np.nan, 2.0, 2.5, np.nan])
+    with pytest.raises(ArgumentValueError, match=r"a loss of the shape \(3,\)"):
+        run(validation=lambda _: np.ones(3))
 
 
 def test_nan_ends_it_and_the_checkpoint_is_from_before(tmp_path):
@@ -283,17 +294,20 @@ def test_it_shows_how_far_it_is_on_a_terminal_alone(monkeypatch, capfd):
 
 
 @pytest.mark.parametrize(("given", "error", "message"), [
-    ({"batch": 0}, ArgumentValueError, r"fit\(batch=0\)"),
-    ({"epochs": -1}, ArgumentValueError, r"fit\(epochs=-1\)"),
+    ({"batch": 0}, ArgumentValueError, r"fit\(batch=0\)(.|\n)*from 1 on"),
+    ({"epochs": -1}, ArgumentValueError, r"fit\(epochs=-1\)(.|\n)*from 0 on"),
+    ({"epochs": 1.5}, ArgumentValueError, r"fit\(epochs=1.5\)"),
+    ({"callbacks": print}, ArgumentError, r"fit\(callbacks=(.|\n)*\[f\]"),
+    ({"callbacks": [None]}, ArgumentError, r"fit\(callbacks=\[None\]\)"),
     ({"every": 3}, ArgumentError, "without checkpoint"),
     ({"patience": 3}, ArgumentError, "without validation"),
     ({"patience": 0, "validation": (X, Y)}, ArgumentValueError, r"fit\(patience=0\)"),
     ({"seed": -1}, ArgumentValueError, r"fit\(seed=-1\)"),
-    ({"data": (X, Y[1:])}, ArgumentValueError, "have 103, 102 rows"),
-    ({"data": (X, 3.0)}, ArgumentValueError, "have 103, no rows"),
-    ({"data": (X[:0], Y[:0])}, ArgumentValueError, "have 0 rows"),
-    ({"data": (X.tolist(), Y)}, ArgumentValueError, "have no, 103 rows"),
-    ({"data": ()}, ArgumentValueError, "have no rows"),
+    ({"data": (X, Y[1:])}, ArgumentValueError, r"of the shapes \(103, 6\), \(102,\)(.|\n)*as many in each"),
+    ({"data": (X, 3.0)}, ArgumentValueError, r"of the shapes \(103, 6\), \(\)"),
+    ({"data": (X[:0], Y[:0])}, ArgumentValueError, r"of the shapes \(0, 6\), \(0,\)"),
+    ({"data": (X.tolist(), Y)}, ArgumentValueError, r"of the shapes \(\), \(103,\)"),
+    ({"data": ()}, ArgumentValueError, "of the shapes none"),
     ({"data": iter([(X, Y)]), "batch": None}, ArgumentError, "can be gone through once"),
     ({"data": [], "batch": None}, ArgumentValueError, "no batches in epoch 1"),
     ({"data": 3.0, "batch": None}, ArgumentError, "of a float, and it is not said how many rows"),
@@ -302,6 +316,6 @@ def test_it_shows_how_far_it_is_on_a_terminal_alone(monkeypatch, capfd):
 ])
 def test_what_makes_no_sense_is_refused_before_a_step(given, error, message):
     with pytest.raises(error, match=message):
-        run(callbacks=[lambda *_: pytest.fail("a step was taken")], **given)
+        run(**{"callbacks": [lambda *_: pytest.fail("a step was taken")], **given})
     with pytest.raises(ArgumentError, match=r"the step has no gradients\(\)"):
         sg.fit(lambda *_: None, START, {}, (X, Y), batch=16, validation=(X, Y))
