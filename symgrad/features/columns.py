@@ -94,7 +94,7 @@ def vocabulary(key: str, words: Sequence[Any]) -> Categorical:
 
 def vocabulary_file(key: str, path: str | Path) -> Categorical:
     """Take a field of words from a file in UTF-8, a word a line."""
-    return vocabulary(key, [line for line in Path(path).read_text(encoding="utf-8").splitlines() if line])
+    return vocabulary(key, [line for line in Path(path).read_text(encoding="utf-8").split("\n") if line])
 
 
 def hashed(key: str, buckets: int) -> Categorical:
@@ -149,7 +149,11 @@ def embedding(column: Categorical, dimension: int, combiner: Combiner = "mean") 
 
 def numbers(column: Numeric, data: Mapping[str, Any]) -> Any:
     """Return a field of numbers as an array of doubles, a row for each example."""
-    found = np.asarray(_field(data, column.name), np.float64)
+    given = _field(data, column.name)
+    try:
+        found = np.asarray(given, np.float64)
+    except (TypeError, ValueError) as error:
+        raise ArgumentValueError(f"the field {column.name!r} holds other than numbers: {error}") from None
     if found.ndim == 0 or found.shape[1:] != column.shape:
         raise ArgumentValueError(
             f"the field {column.name!r} has the shape {found.shape}",
@@ -160,32 +164,49 @@ def numbers(column: Numeric, data: Mapping[str, Any]) -> Any:
 
 def ids(column: Categorical, data: Mapping[str, Any]) -> Any:
     """Return the ids of each example, of shape (examples, most in one), with -1 behind those of the others."""
-    if column.kind == "weighted":
-        return ids(column.of[0], data)
-    if column.kind == "bucketized":
-        found = numbers(column.of[0], data)
-        return np.searchsorted(np.array(column.of[1]), found.reshape(len(found), -1), side="right")
-    if column.kind == "crossed":
-        return _padded(_combinations(column, data), -1, np.int64)
-    key, *words = column.of
-    places = {word: place for place, word in enumerate(words[0])} if words else {}
-    id_of: dict[str, Callable[[Any], int]] = {
-        "vocabulary": lambda value: places.get(_text(value), -1), "hashed": lambda value: _print(value) % column.size,
-        "identity": lambda value: _checked(column, value),
-    }
-    return _padded([[*map(id_of[column.kind], row)] for row in _example_values(_field(data, key))], -1, np.int64)
+    return _padded(_example_ids(column, data), -1, np.int64)
 
 
 def weights(column: Categorical, data: Mapping[str, Any]) -> Any:
     """Return the weights of a weighted column's values, with 0 behind them."""
-    return _padded([[*map(float, row)] for row in _example_values(_field(data, column.of[1]))], 0.0, np.float64)
+    of, key = column.of
+    given = _example_values(_field(data, key))
+    try:
+        found = [[*map(float, row)] for row in given]
+    except (TypeError, ValueError) as error:
+        raise ArgumentValueError(f"the field {key!r} holds other than numbers: {error}") from None
+    for k, (mine, theirs) in enumerate(zip(found, _example_ids(of, data), strict=False)):
+        if len(mine) != len(theirs):
+            raise ArgumentValueError(
+                f"the field {key!r} has {len(mine)} weights in example {k}, and {of.name!r} has {len(theirs)} values",
+                instead="a weight for each value",
+            )
+    return _padded(found, 0.0, np.float64)
+
+
+def _example_ids(column: Categorical, data: Mapping[str, Any]) -> list[list[int]]:
+    if column.kind == "weighted":
+        return _example_ids(column.of[0], data)
+    if column.kind == "bucketized":
+        found = numbers(column.of[0], data)
+        places: Any = np.searchsorted(np.array(column.of[1]), found.reshape(len(found), -1), side="right")
+        return places.tolist()  # type: ignore[no-any-return]
+    if column.kind == "crossed":
+        return _combinations(column, data)
+    key, *words = column.of
+    numbered = {word: place for place, word in enumerate(words[0])} if words else {}
+    id_of: dict[str, Callable[[Any], int]] = {
+        "vocabulary": lambda value: numbered.get(_text(value), -1), "hashed": lambda value: _print(value) % column.size,
+        "identity": lambda value: _checked(column, value),
+    }
+    return [[*map(id_of[column.kind], row)] for row in _example_values(_field(data, key))]
 
 
 def _combinations(column: Categorical, data: Mapping[str, Any]) -> list[list[int]]:
     """Return the ids of a cross: the last column's values run fastest."""
     columns = [
         [[*map(_print, row)] for row in _example_values(_field(data, key))]
-        if isinstance(key, str) else [[one for one in row if one >= 0] for row in ids(key, data).tolist()]
+        if isinstance(key, str) else [[one for one in row if one >= 0] for row in _example_ids(key, data)]
         for key in column.of
     ]
     if len({*map(len, columns)}) > 1:
@@ -200,7 +221,7 @@ def _combinations(column: Categorical, data: Mapping[str, Any]) -> list[list[int
 
 
 def _checked(column: Categorical, value: Any) -> int:
-    if int(value) != value or value >= column.size:
+    if not isinstance(value, (int, float, np.number)) or not value < column.size or int(value) != value:
         raise IndexOutOfBounds(f"{value!r} in the field {column.name!r} is none of {column.size} ids")
     return max(int(value), -1)
 
@@ -208,7 +229,10 @@ def _checked(column: Categorical, value: Any) -> int:
 def _field(data: Mapping[str, Any], key: str) -> Any:
     if key not in data:
         raise ArgumentError(f"there is no field {key!r}; the fields are {', '.join(map(repr, data))}")
-    return data[key]
+    found = data[key]
+    if isinstance(found, (str, bytes)) or (isinstance(found, np.ndarray) and not found.ndim):
+        raise ArgumentError(f"the field {key!r} is {found!r:.60}", instead="a list with what each example has")
+    return found
 
 
 def _example_values(found: Any) -> list[list[Any]]:

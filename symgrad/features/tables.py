@@ -27,7 +27,8 @@ def encode(columns: Sequence[Column], data: Mapping[str, Any]) -> dict[str, Any]
 
     Raises:
         ArgumentError: a field is missing, or a column is none of these.
-        ArgumentValueError: fields differ in how many examples they have.
+        ArgumentValueError: fields differ in how many examples they have, or examples in their values and weights.
+        IndexOutOfBounds: what is to be an id is none.
 
     >>> from symgrad import features as ft
     >>> encode([ft.indicator(ft.vocabulary("who", ["bob", "eve"]))], {"who": [["eve", "bob"], ["ann"]]})
@@ -40,11 +41,9 @@ def encode(columns: Sequence[Column], data: Mapping[str, Any]) -> dict[str, Any]
         if isinstance(source, Numeric):
             batch[source.name] = numbers(source, data)
             continue
-        batch[source.name] = found = ids(source, data)
+        batch[source.name] = ids(source, data)
         if source.kind == "weighted":
-            batch[f"{source.name}:weights"] = of = weights(source, data)
-            if of.shape != found.shape:
-                raise ArgumentValueError(f"{source.name!r}: values of shape {found.shape}, weights of shape {of.shape}")
+            batch[f"{source.name}:weights"] = weights(source, data)
     if len({len(array) for array in batch.values()}) > 1:
         lengths = ", ".join(f"{name!r} {len(array)}" for name, array in batch.items())
         raise ArgumentValueError(f"columns differ in how many examples they have: {lengths}")
@@ -55,10 +54,15 @@ def init(columns: Sequence[Column], seed: int) -> dict[str, Any]:
     """Return the tables of embedding columns by name: normal, of deviation ``1 / sqrt(dimension)``, cut at two.
 
     A table's numbers depend on the seed and the column's name, not on what other columns there are.
+
+    Raises:
+        ArgumentValueError: the seed is no integer of at least 0.
     """
+    if not isinstance(seed, (int, np.integer)) or seed < 0:
+        raise ArgumentValueError(f"init(seed={seed!r})", instead="an integer of at least 0")
     return {
         c.name: initial.truncated_normal(
-            fingerprint64(c.name.encode()) ^ seed, (c.column.size, c.dimension), std=c.dimension**-0.5
+            fingerprint64(c.name.encode()) ^ int(seed), (c.column.size, c.dimension), std=c.dimension**-0.5
         )
         for c in _sorted(columns) if isinstance(c, Embedding)
     }
@@ -71,6 +75,9 @@ def dense(columns: Sequence[Column], params: Mapping[str, Any], batch: Mapping[s
         columns: those that `encode` was given.
         params: the tables, as `init` makes them.
         batch: what `encode` returned; traced, or plain arrays.
+
+    Raises:
+        ArgumentError: there is no table of an embedding, or none for its column.
 
     >>> from symgrad import features as ft
     >>> columns = [ft.bucketized(ft.numeric("age"), [18, 65])]
@@ -94,6 +101,11 @@ def _dense(column: Column, params: Mapping[str, Any], batch: Mapping[str, Any]) 
     each = np.where(found >= 0, batch[f"{source.name}:weights"] if source.kind == "weighted" else 1.0, 0.0)
     if not isinstance(column, Embedding):
         return np.sum(_one_hot(found, source.size) * each[..., None], axis=1)
+    wanted = source.size, column.dimension
+    if column.name not in params or np.shape(params[column.name]) != wanted:
+        found = f"one of {np.shape(params[column.name])}" if column.name in params else f"of {[*params]} none"
+        raise ArgumentError(f"the table {column.name!r} is to have the shape {wanted}; there is {found}",
+                            instead="params of init(columns, seed)")
     each = np.maximum(each, 0.0)
     total = np.sum(params[column.name][np.maximum(found, 0)] * each[..., None], axis=1)
     if column.combiner == "sum":
@@ -113,6 +125,8 @@ def _host_column(column: Column) -> Numeric | Categorical:
 
 
 def _sorted(columns: Sequence[Any]) -> list[Column]:
+    if isinstance(columns, Column):
+        raise ArgumentError(f"{columns!r} is one column", instead="a list of columns")
     for column in columns:
         if not isinstance(column, Column) or (isinstance(column, Categorical) and column.kind != "bucketized"):
             raise ArgumentError(f"{column!r} has no numbers of its own", instead="indicator(...), embedding(...) of it")
