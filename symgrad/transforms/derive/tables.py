@@ -16,8 +16,7 @@ from symgrad.ir.graphs import reachable
 from symgrad.ir.node import Graph, Node
 from symgrad.ir.op import Composite, Control, Elementwise, Result
 from symgrad.ir.program import Program, bodies, copied, replaced
-from symgrad.ops.control.cond import call
-from symgrad.ops.control import needed, result, scan
+from symgrad.ops.control import call, needed, result, scan
 from symgrad.ops.declare import leaves
 from symgrad.ops.elementwise.arithmetic import add
 from symgrad.transforms.build import input_like, literal, make, opened
