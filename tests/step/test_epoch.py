@@ -133,13 +133,21 @@ def test_rows_as_they_lie_elsewhere():
     params, state, _ = step.epoch(*begun(), np.asfortranarray(X), Y.astype(">i8"), batch=10)
     assert same((params, state), one_by_one(loss, None)[:2])
     assert step.epoch(params, state, X[:0], Y[:0], batch=10)[2].shape == (0,)
+    assert step.epoch(params, state, X, Y, batch=10, order=[])[2].shape == (0,)
 
 
 ERRORS = {
-    "rows": (lambda step: step.epoch(*begun(), X, Y[:5], batch=10), "an epoch of arrays with 107 and 5 rows"),
+    "rows": (lambda step: step.epoch(*begun(), X, Y[:5], batch=10), "epoch() of the shapes (107, 5), (5,)"),
     "a batch": (lambda step: step.epoch(*begun(), X, Y, batch=0), "epoch(batch=0)"),
-    "a row": (lambda step: step.epoch(*begun(), X, Y, batch=3, order=[107]), "integers from 0 to 106"),
-    "an order": (lambda step: step.epoch(*begun(), X, Y, batch=3, order=[0.5]), "integers from 0 to 106"),
+    "a row": (
+        lambda step: step.epoch(*begun(), X, Y, batch=3, order=[0, 107]), "has 107 at 1, and rows are from 0 to 106"),
+    "a row from the end": (lambda step: step.epoch(*begun(), X, Y, batch=3, order=[-1]), "has -1 at 0, and rows"),
+    "a mask": (lambda step: step.epoch(*begun(), X, Y, batch=3, order=X[:, 0] > 0), "np.flatnonzero(mask)"),
+    "a traced call": (
+        lambda step: sg.jit(lambda params, state: step.epoch(params, state, X, Y, batch=10))(*begun()),
+        "epoch() in a traced function"),
+    "no arrays": (lambda step: step.epoch(*begun(), batch=3), "epoch() of the shapes none"),
+    "an order": (lambda step: step.epoch(*begun(), X, Y, batch=3, order=[0.5]), "is float64(1,), and no vector"),
     "a number": (lambda step: step.epoch(*begun(), X, 3, batch=3), "takes arrays with rows, and was given 3"),
     "extras": (
         lambda _: sg.compile_step(lambda p, x, y: (loss(p, x, y), x), OPTIMIZERS["chain"], has_aux=True).epoch(

@@ -114,7 +114,7 @@ ERRORS = {
     "no optimizer": (lambda: sg.compile_step(model, 0.1), "compile_step() of the optimizer 0.1"),
     "no optimizer of ours": (lambda: sg.compile_step(model, sg.optim), "which has no update()"),
     "a word": (lambda: sg.compile_step(model, OPTIMIZERS["sgd"], on_nan="stop"), "compile_step(on_nan='stop')"),
-    "no such path": (lambda: _stepped(frozen=("in/V",)), "compile_step(frozen=...): 'in/V' names no parameter"),
+    "no such path": (lambda: _stepped(frozen=("in/V",)), "'in/V' names no parameter\n  instead: some of idle, in/W"),
     "nothing to do": (lambda: _stepped(frozen=("in", "out")), "model() uses no parameter that is not frozen"),
     "another gradient": (lambda: _applied({"out": {"V": np.ones(4)}}), "a gradient of out/V, and the parameters are"),
     "another shape": (

@@ -465,7 +465,10 @@ class Arguments:
     def split(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Leaves:
         """Flatten the arrays of a call."""
         if self.signature is not None and (kwargs or self.static or len(args) != len(self.parameters)):
-            bound = self.signature.bind(*args, **kwargs)
+            try:
+                bound = self.signature.bind(*args, **kwargs)
+            except TypeError as error:
+                raise TypeError(f"{self.name}{self.signature}: {error}") from None
             args, kwargs = bound.args, bound.kwargs
         statics: dict[str | int, Any] = {}
         if self.static:

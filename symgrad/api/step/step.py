@@ -22,6 +22,7 @@ from symgrad.errors import ArgumentError, ArgumentValueError, NonFiniteError, Sy
 from symgrad.options import Options
 from symgrad.render.source import NOT_FINITE
 from symgrad.trace import optree
+from symgrad.trace.lines import user_line
 from symgrad.trace.signature import Signature, Spec, leaf_spec, signature_of
 from symgrad.trace.state import active
 from symgrad.trace.structures import flattened
@@ -198,11 +199,13 @@ class Step:
             ``(params, state, values)``: the new ones, and the loss of each batch before its update, as one array.
 
         Raises:
-            ArgumentError: something in `arrays` has no rows.
+            ArgumentError: something in `arrays` has no rows, or a traced function calls it.
             ArgumentValueError: arrays differ in the number of rows, `batch` or `order` is none.
             SymgradError: what a batch raises. Its attribute ``batch`` is the number of that batch, ``params`` and
                 ``state`` are those before it, and ``values`` the losses until then.
         """
+        if active.entered:
+            raise ArgumentError("epoch() in a traced function", line=user_line(), instead="sg.scan of the step")
         params, plain = _with_numpys(params), tree_map(_rows_of, arrays)
         total = _same_rows(plain, batch)
         rows = None if order is None else _order_of(order, total)
@@ -215,7 +218,7 @@ class Step:
             size = min(batch, count - begin)
             part = _rows_at(plain, rows, begin, size)
             try:
-                fused = None if active.entered else self._planned(params, _settled(state), plain, size, part)
+                fused = self._planned(params, _settled(state), plain, size, part)
                 code = None
                 if fused is not None:
                     self._unused, self._touched = fused.unused, fused
@@ -372,7 +375,9 @@ class Step:
         structure, named = flattened(params)[1], tree_paths(params)
         moved = [k for k, path in enumerate(named) if path in grads]
         if not moved:
-            raise ArgumentError(f"there is no parameter to update: the step of {self.__name__}()")
+            raise ArgumentError(
+                f"there is no parameter to update: the step of {self.__name__}()", instead="a gradient that is not None"
+            )
         donate = self.donate and not active.entered
         if donate:
             _check_donated(params, state, moved, grads)
@@ -446,7 +451,10 @@ class _Values:
 def _rows_of(array: Any) -> Any:
     """Return an array of an epoch as C reads it."""
     if not np.ndim(array):
-        raise ArgumentError(f"an epoch takes arrays with rows, and was given {array!r:.60}", instead="step(...)")
+        raise ArgumentError(
+            f"an epoch takes arrays with rows, and was given {array!r:.60}",
+            instead="np.array(...) of a list of rows; a number that is the same for all batches is no argument of it",
+        )
     found = np.asarray(array)
     native = np.dtype(found.dtype.newbyteorder("=").str)  # NumPy's own object, which C compares with
     return np.require(found, native, ["C", "A"]).view(native)
@@ -454,22 +462,30 @@ def _rows_of(array: Any) -> Any:
 
 def _same_rows(arrays: Any, batch: Any) -> int:
     """Return how many rows the arrays of an epoch have."""
-    counts = [len(one) for one in flattened(arrays)[0]]
-    if len({*counts}) != 1:
-        raise ArgumentValueError(f"an epoch of arrays with {' and '.join(map(str, counts)) or 'no'} rows")
+    shapes = [one.shape for one in flattened(arrays)[0]]
+    if len({shape[0] for shape in shapes}) != 1:
+        shown = ", ".join(map(str, shapes))
+        raise ArgumentValueError(f"epoch() of the shapes {shown or 'none'}", instead="arrays with as many rows each")
     if not isinstance(batch, (int, np.integer)) or batch < 1:
         raise ArgumentValueError(f"epoch(batch={batch!r})", instead="a number of rows from 1 on")
-    return counts[0]
+    return int(shapes[0][0])
 
 
 def _order_of(order: Any, total: int) -> Any:
     """Return the rows in the order in which they are taken."""
     found = np.asarray(order)
-    if found.ndim != 1 or found.dtype.kind not in "iu" or (found.size and not 0 <= found.min() <= found.max() < total):
-        raise ArgumentValueError(
-            f"epoch(order=...) is to be a vector of integers from 0 to {total - 1}", instead=f"rng.permutation({total})"
-        )
-    return np.ascontiguousarray(found, np.int64)
+    found = found if found.size else found.astype(np.int64)  # of []
+    if found.ndim != 1 or found.dtype.kind not in "iu":
+        what = f"is {found.dtype}{found.shape}, and no vector of integers"
+    elif found.size and not 0 <= found.min() <= found.max() < total:
+        k = int(np.argmax((found < 0) | (found >= total)))
+        what = f"has {found[k]} at {k}, and rows are from 0 to {total - 1}"
+    else:
+        return np.ascontiguousarray(found, np.int64)
+    mask = found.dtype.kind == "b"
+    raise ArgumentValueError(
+        f"epoch(order=...) {what}", instead="np.flatnonzero(mask)" if mask else f"rng.permutation({total})"
+    )
 
 
 def _rows_at(arrays: Any, order: Any, begin: int, size: int) -> Any:
@@ -617,9 +633,13 @@ def _value_and_gradient(
     for path, k in wanted.items():
         if inputs[k].dtype.kind != "f":
             raise ArgumentError(
-                f"the parameter {path} is {inputs[k].dtype.name}: it has no gradient", instead=f"frozen=({path!r},)"
+                f"the parameter {path or 'params'} is {inputs[k].dtype.name}: it has no gradient",
+                instead=f"an array of floats, or frozen=({path!r},)",
             )
     if not wanted:
-        raise ArgumentError(f"{point.program.name}() uses no parameter that is not frozen")
+        raise ArgumentError(
+            f"{point.program.name}() uses no parameter that is not frozen: of {', '.join(paths) or 'none'}, frozen "
+            f"{', '.join(frozen) or 'none'}", instead="a loss of its first argument, and fewer paths in frozen=",
+        )
     results, bars = with_gradient(point, [*wanted.values()], sparse=sparse)
     return optree.tree_unflatten(point.tree, results), dict(zip(wanted, bars, strict=True))
