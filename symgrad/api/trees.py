@@ -54,11 +54,7 @@ def tree_paths(tree: Any) -> list[str]:
 
 
 def gradients_by_path(params: Any, grads: Any) -> dict[str, Any]:
-    """Give gradients the paths of their parameters; those that are None, or not there, are left out.
-
-    Raises:
-        ArgumentError: one is of no parameter, or of another shape than its parameter.
-    """
+    """Give gradients the paths of their parameters; those that are None, or not there, are left out."""
     shapes = dict(zip(tree_paths(params), map(np.shape, flattened(params, is_leaf=is_pattern)[0]), strict=True))
     found = dict(zip(tree_paths(grads), flattened(grads, is_leaf=is_pattern)[0], strict=True))
     for path, grad in found.items():

@@ -38,7 +38,7 @@ from symgrad.ir.evaluate import evaluate
 from symgrad.ir.program import Program
 from symgrad.ir.requirements import REMEMBERED, require, unmet
 from symgrad.ir.saved.dims import dim_to_json, evaluated
-from symgrad.ir.shapes import Shape, is_static
+from symgrad.ir.shapes import Shape, bare, is_static
 from symgrad.ops.declare.spelling import stored
 from symgrad.options import Options
 from symgrad.render.source import OBJECTS, OTHER, Source
@@ -128,8 +128,7 @@ def ports(program: Program) -> tuple[tuple[Port, ...], tuple[Port, ...]]:
 
 def open_extents(program: Program) -> tuple[str, ...]:
     """Name the unknown extents, in the order of the inputs that have them."""
-    every: list[Any] = [dim for node in program.inputs for dim in node.shape]
-    return tuple(dict.fromkeys([dim.name for dim in every if getattr(dim, "is_Symbol", False)]))
+    return tuple([dim.name for dim in bare([node.shape for node in program.inputs])])
 
 
 PATIENCE = 0.1

@@ -50,9 +50,6 @@ def write_files(folder: Path, files: Mapping[str, str]) -> None:
 
     They are written beside it first. A new folder appears under its name at once; in an old one file after file is
     replaced, and all are put back where that fails or is interrupted.
-
-    Raises:
-        ArgumentValueError: a file is there that this did not write, or was changed since, or no folder can be made.
     """
     stale = refuse_foreign(folder, files)
     above = [parent for parent in folder.parents if not parent.exists()]

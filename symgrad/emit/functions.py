@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from symgrad.errors import ArgumentError, Line
 from symgrad.ir.names import comment
 from symgrad.ir.program import Program
-from symgrad.ir.shapes import symbols
+from symgrad.ir.shapes import bare, symbols
 from symgrad.loops.passes import schedule
 from symgrad.loops.program import Array, LoopProgram
 from symgrad.loops.statements.lower import lower
@@ -129,7 +129,7 @@ class Exported:
     @property
     def extents(self) -> list[str]:
         """Names of its open extents."""
-        return [str(dim) for dim in render.extents(self.core.loops)]
+        return [str(dim) for dim in bare([array.shape for array in self.core.loops.inputs])]
 
     @property
     def origin(self) -> str:

@@ -16,10 +16,9 @@ import numpy as np
 from symgrad.emit.functions import core_argument, header_type
 from symgrad.errors import ArgumentValueError, Missed, SymgradError
 from symgrad.ir.evaluate import concrete
-from symgrad.ir.shapes import symbol
+from symgrad.ir.shapes import bare, symbol
 from symgrad.render.package import CaseView, DifferenceView, NumbersView
 from symgrad.render.printer import literal
-from symgrad.render.render import extents
 
 if TYPE_CHECKING:
     from symgrad.emit.derive import Derivative, Paths
@@ -439,7 +438,7 @@ def difference_view(made: Exported, at: FiniteDifference, *, threads: bool) -> D
     ]
     given = {a.name: f"{'moved' if a.name in at.along else 'in'}_{a.name}" for a in base.loops.inputs}
     inputs = [core_argument(a, given[a.name], "const ") for a in base.loops.inputs]
-    passed = [str(sizes[str(dim)]) for dim in extents(base.loops)]
+    passed = [str(sizes[str(dim)]) for dim in bare([array.shape for array in base.loops.inputs])]
     plus, minus = [
         f"{made.bases[path].name}({', '.join([*inputs, *results_, *passed, 'scratch'])})"
         for side, (_, path) in zip(("plus", "minus"), at.sides, strict=True)

@@ -16,11 +16,7 @@ from symgrad.ir.shapes import Shape
 
 
 def obligations(node: Node, body: Body) -> list[Requirement]:
-    """List what must hold when a structured node is computed, beyond what is certain for all extents.
-
-    Raises:
-        ShapeError: it reads or writes outside of an array, or with another number of indices.
-    """
+    """List what must hold when a structured node is computed, beyond what is certain for all extents."""
     arrays: dict[int, Shape] = dict(enumerate([x.shape for x in node.inputs]))
     arrays[-1] = node.shape
     arrays.update({-2 - k: t.shape for k, t in enumerate(body.temporaries)})

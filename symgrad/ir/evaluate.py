@@ -10,6 +10,7 @@ import numpy as np
 from symgrad.errors import ArgumentValueError, IndexOutOfBounds, LinAlgError
 from symgrad.ir.node import SEVERAL, Constant, Node
 from symgrad.ir.program import Program
+from symgrad.ir.shapes import bare
 
 
 def extents(program: Program, arrays: Sequence[np.ndarray[Any, Any]]) -> dict[Any, int]:
@@ -19,19 +20,15 @@ def extents(program: Program, arrays: Sequence[np.ndarray[Any, Any]]) -> dict[An
         ArgumentValueError: when two arguments disagree about one extent.
     """
     dims: dict[Any, int] = {}
+    found = bare([node.shape for node in program.inputs])
+    dims = {dim: arrays[k].shape[axis] for dim, (k, axis) in found.items()}
     for node, array in zip(program.inputs, arrays, strict=True):
         for axis, (dim, actual) in enumerate(zip(node.shape, array.shape, strict=True)):
-            if not isinstance(dim, int) and dim.is_Symbol and dims.setdefault(dim, actual) != actual:
+            if not isinstance(dim, int) and actual != (known := dims[dim] if dim in found else concrete(dim, dims)):
+                others = "an argument before it" if dim in found else "the other arguments"
+                name = node.param("name")
                 raise ArgumentValueError(
-                    f"argument {node.param('name')!r} has extent {actual} on axis {axis}, "
-                    f"where {dim} is {dims[dim]} by an argument before it"
-                )
-    for node, array in zip(program.inputs, arrays, strict=True):
-        for axis, (dim, actual) in enumerate(zip(node.shape, array.shape, strict=True)):
-            if not isinstance(dim, int) and not dim.is_Symbol and concrete(dim, dims) != actual:
-                raise ArgumentValueError(
-                    f"argument {node.param('name')!r} has extent {actual} on axis {axis}, where {dim} is "
-                    f"{concrete(dim, dims)} by the other arguments"
+                    f"argument {name!r} has extent {actual} on axis {axis}, where {dim} is {known} by {others}"
                 )
     return dims
 

@@ -37,6 +37,16 @@ def symbols(shapes: Iterable[Shape]) -> set[Any]:
     return {symbol for shape in shapes for dim in shape for symbol in getattr(dim, "free_symbols", ())}
 
 
+def bare(shapes: Iterable[Shape]) -> dict[Any, tuple[int, int]]:
+    """Find the symbols of unknown extents that stand alone: of each the first shape and axis that has it, in order."""
+    found: dict[Any, tuple[int, int]] = {}
+    for k, shape in enumerate(shapes):
+        for axis, dim in enumerate(shape):
+            if not isinstance(dim, int) and dim.is_Symbol:
+                found.setdefault(dim, (k, axis))
+    return found
+
+
 def simplified(dim: Any) -> Dim:
     """Turn a SymPy integer into a Python one, and what is equal for every extent into one form."""
     if type(dim) is int or isinstance(dim, Index):
@@ -66,9 +76,6 @@ def strides(shape: Shape) -> Shape:
 
 def broadcast(*shapes: Shape) -> Shape:
     """Broadcast shapes by NumPy's rule; an unknown extent equals only itself and stretches only ones.
-
-    Raises:
-        ShapeError: when two extents differ and neither is 1.
 
     >>> broadcast((2, 1), (3,))
     (2, 3)

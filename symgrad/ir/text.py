@@ -10,6 +10,7 @@ import numpy as np
 from symgrad.ir.names import identifier
 from symgrad.ir.node import Constant, Node
 from symgrad.ir.program import Program, bodies
+from symgrad.ir.shapes import bare
 
 HEADER = "import numpy as np\nimport scipy.special\nfrom symgrad import ops\n"
 
@@ -23,12 +24,8 @@ def _function_lines(program: Program, called: str, lines: bool) -> list[str]:
     """Print a program as a function, and before a node that holds programs these."""
     within: dict[Program, str] = {}
     names: dict[Node, str] = {node: node.param("name") for node in program.inputs}
-    bound: dict[str, str] = {}  # the symbols of unknown extents, each from the first input that has it bare
-    for node, name in names.items():
-        for axis, dim in enumerate(node.shape):
-            if not isinstance(dim, int) and dim.is_Symbol:
-                bound.setdefault(dim.name, f"{dim.name} = {name}.shape[{axis}]")
-    body = list(bound.values())
+    found = bare([node.shape for node in program.inputs])
+    body = [f"{dim} = {names[program.inputs[k]]}.shape[{axis}]" for dim, (k, axis) in found.items()]
     for node in program.nodes():
         if node in names:
             continue

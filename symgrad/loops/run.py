@@ -47,11 +47,7 @@ def workspace(size: int) -> Array:
 
 
 def slot(space: Array, offset: int, dtype: str, shape: tuple[int, ...]) -> CheckedArray:
-    """Return an array in the workspace.
-
-    Raises:
-        IndexError: it does not fit in.
-    """
+    """Return an array in the workspace."""
     end = offset + prod(shape) * np.dtype(dtype).itemsize
     if end > len(space):
         raise IndexError(f"bytes {offset} to {end} of a workspace of {len(space)}")

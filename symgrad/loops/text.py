@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from symgrad.ir.notation import Access, Axis, How, IndexValue, Lookup, Number, Statement, symbolic
+from symgrad.ir.shapes import bare
 from symgrad.ir.text import constant_text
 from symgrad.loops.held import embed
 from symgrad.loops.program import Cond, Loop, Outlined, Piece, Place, Team, Walk, While, looped, picture, touched, walk
@@ -59,18 +60,10 @@ class _Text:
         self.names: dict[Array, str] = {}
         self.axes: dict[Axis, str] = {}
         self.starts: dict[Axis, str] = {}
-        self.extents = self._extents()
-        self.taken |= set(self.extents) | {str(team) for team in program.teams}
+        self.extents = bare([array.shape for array in program.inputs])
+        self.taken |= {*map(str, self.extents)} | {str(team) for team in program.teams}
         for array in (*program.inputs, *program.outputs, *program.constants):
             self.named(array)
-
-    def _extents(self) -> dict[str, str]:
-        found: dict[str, str] = {}
-        for array in self.program.inputs:
-            for axis, dim in enumerate(array.shape):
-                if not isinstance(dim, int) and dim.is_Symbol:
-                    found.setdefault(str(dim), f"{array.name}.shape[{axis}]")
-        return found
 
     def named(self, array: Array) -> str:
         if array not in self.names:
@@ -88,7 +81,7 @@ class _Text:
     def function(self, name: str) -> str:
         program = self.program
         parameters = [self.named(array) for array in (*program.inputs, *program.outputs)]
-        body = [f"{extent} = {where}" for extent, where in self.extents.items()]
+        body = [f"{dim} = {program.inputs[k].name}.shape[{axis}]" for dim, (k, axis) in self.extents.items()]
         body += [f"{team} = {self.index(team.count)}" for team in program.teams]
         body += [f"{self.named(array)} = {constant_text(array.data)}" for array in program.constants]
         held = dict.fromkeys(access.array for item, _ in walk(program.body) for access in touched(item))

@@ -69,11 +69,7 @@ def _only_read(one: Node, wrt: int, g: Any, x: tuple[Any, ...]) -> list[Any]:
 
 
 def require_adjoint(body: Body) -> None:
-    """Check that a body has an adjoint of this form.
-
-    Raises:
-        NoGradient: it goes by running values, extrema or products, or writes places several times.
-    """
+    """Check that a body has an adjoint of this form."""
     written = [s for s in body.statements if not isinstance(s.value, Number)]
     plain = not body.temporaries and all(
         s.how in {How.SET, How.ADD} and s.target.array == OUT and not s.prefix and s.routine is None and not s.check

@@ -70,11 +70,7 @@ def control(*, name: str, params: tuple[str, ...], results: Any, evaluate: Any, 
 
 
 def fits(body: Program, inputs: list[tuple[Any, Any]], what: str) -> None:
-    """Check what a body is given.
-
-    Raises:
-        ShapeError: it takes something else.
-    """
+    """Check what a body is given."""
     taken = [(i.shape, i.dtype) for i in body.inputs]
     if taken != inputs:
         raise ShapeError(f"the body of {what} takes {taken} and is given {inputs}")

@@ -26,7 +26,7 @@ from symgrad.ir.notation import (
     parts,
     substitute,
 )
-from symgrad.ir.shapes import simplified, symbol, upper
+from symgrad.ir.shapes import bare, simplified, symbol, upper
 from symgrad.loops.machine import LINE, WAKES
 from symgrad.loops.program import COUNT, Cond, Kind, Loop, Outlined, Piece, Place, Walk, While, paths, touched, walk
 from symgrad.ops.declare.forms import ANSWERS
@@ -132,7 +132,7 @@ class Functions:
         Of many arrays their addresses are one parameter, of which each function takes those that it uses.
         """
         self.entry, self.arguments, self.target = entry, arguments, target
-        self.extents = {dim for array in loops.inputs for dim in array.shape if getattr(dim, "is_Symbol", False)}
+        self.extents = {*bare([array.shape for array in loops.inputs])}
         self.taken = {name for _, name in arguments} | {self.entry} | {*names.values()} | foreign(loops)
         self.sizes: dict[Any, Printed | None] = {}  # what stands for them, if they may have names
         self.printed: list[str] = []

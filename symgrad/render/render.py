@@ -11,6 +11,7 @@ import numpy as np
 
 from symgrad.errors import ArgumentError, UnsupportedError
 from symgrad.ir.names import comment
+from symgrad.ir.shapes import bare
 from symgrad.loops.cost import count
 from symgrad.loops.machine import ONCE, TEXT
 from symgrad.loops.program import Array, Kind, LoopProgram, Walk
@@ -229,7 +230,7 @@ def signature(loops: LoopProgram, entry: str, target: Target) -> tuple[list[tupl
         names[array] = f"{entry}_{array.name}" if target.package else array.name  # in one file with other functions'
         if not is_text(array, target):
             arguments.append((f"const {stored(array.dtype)} *{target.restrict}", array.name))
-    for dim in extents(loops):
+    for dim in bare([array.shape for array in loops.inputs]):
         if str(dim) in called:
             raise ArgumentError(f"the extent {dim} has the name of the C function {dim}()", instead=f"{dim}_")
         arguments.append(("const int64_t ", str(dim)))
@@ -238,16 +239,6 @@ def signature(loops: LoopProgram, entry: str, target: Target) -> tuple[list[tupl
     if loops.polled and not target.package:
         arguments.append(("const volatile int32_t *", "stop"))
     return arguments, names
-
-
-def extents(loops: LoopProgram) -> list[Any]:
-    """List the unknown extents, in the order of the inputs that have them."""
-    found: dict[Any, None] = {}
-    for array in loops.inputs:
-        for dim in array.shape:
-            if not isinstance(dim, int) and dim.is_Symbol:
-                found.setdefault(dim)
-    return list(found)
 
 
 def passed_constants(loops: LoopProgram) -> list[Any]:

@@ -95,9 +95,6 @@ def flattened(tree: Any, *, is_leaf: Callable[[Any], bool] | None = None) -> tup
     """Flatten a tree to its leaves and its structure; the classes of its objects are registered as they are met.
 
     What `is_leaf` says to be one is not looked into.
-
-    Raises:
-        ArgumentError: an object holds itself.
     """
     while True:
         try:

@@ -186,11 +186,7 @@ def trace(
 
 
 def _refuse_strays(program: Program) -> None:
-    """Refuse what reads an argument of a function that was traced inside of this one, outside of that.
-
-    Raises:
-        LeakedTracerError: with the line that reads it.
-    """
+    """Refuse what reads an argument of a function that was traced inside of this one, outside of that."""
     if leaves.input_ not in program.ops:
         return
     inputs, start = {*program.inputs}, program.start

@@ -83,15 +83,7 @@ class Looking:
 
 
 def watched(program: Program, unflatten: Handing) -> tuple[Program, Looking]:
-    """Add an output with a flag for every floating-point value.
-
-    Args:
-        program: to be compiled.
-        unflatten: hands out its results.
-
-    Returns:
-        The program, and what looks at the flags before it hands out the results.
-    """
+    """Add an output with a flag for every floating-point value; also return what looks at the flags of a call."""
     flagged, watch = with_flags(program)
     return flagged, Looking(watch, unflatten)
 

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from symgrad.errors import ArgumentError, ArgumentValueError
-from symgrad.ir.shapes import show, symbol
+from symgrad.ir.shapes import bare, show, symbol
 from symgrad.ops.declare.forms import COMPILED, is_traced
 from symgrad.trace import optree
 from symgrad.trace.lines import user_line
@@ -510,7 +510,7 @@ class Arguments:
         specs = tuple([leaf_spec(leaf, path) for leaf, path in zip(call.leaves, shown, strict=True)])
         specs = specs if pattern is None else patterned(specs, pattern)
         if not any(map(is_traced, call.leaves)):  # whose extents are those of the function around this call
-            known = {d for one in specs for d in one.shape if not isinstance(d, int) and d.is_Symbol}
+            known = {*bare([one.shape for one in specs])}
             for one, path in zip(specs, shown, strict=True):
                 for d in one.shape:
                     if not isinstance(d, int) and (lone := d.free_symbols - known):

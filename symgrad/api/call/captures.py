@@ -411,7 +411,7 @@ class _Survey:
         called = not any(inner is _unwrapped(one)[-1] for one in self.roots)
         for attribute in ("__code__", "__defaults__", "__kwdefaults__"):  # IPython's autoreload sets them
             found = getattr(inner, attribute)
-            values = () if attribute == "__code__" else _default_values(found)
+            values = () if attribute == "__code__" else found.values() if isinstance(found, dict) else found or ()
             inside = any(isinstance(one, (np.ndarray, *_CONTAINERS)) or _is_library_function(one) for one in values)
             if inside or (called and found is not None):
                 slot = Slot(inner, attribute, partial(getattr, inner), partial(setattr, inner))
@@ -533,7 +533,7 @@ class _Survey:
             if type(own) is dict and (name in own or holders or name in self.texts):
                 self.place(Slot(own, name, own.get, own.__setitem__), shown, paths, only_arrays=only)
             for holder in () if type(own) is dict and name in own else filter(_is_users, holders):
-                slot = Slot(holder, name, partial(_of_class, holder), partial(setattr, holder))
+                slot = Slot(holder, name, vars(holder).get, partial(setattr, holder))
                 self.place(slot, shown, paths, only_arrays=only)
                 if isinstance(found := vars(holder)[name], property):
                     self.stack.append(partial(self.function, found.fget))
@@ -626,10 +626,6 @@ def _partial_parts(own: Any, name: str, new: Any) -> list[Any]:
     return [new if one == name else getattr(own, one) for one in ("func", "args", "keywords")]
 
 
-def _default_values(defaults: Any) -> Iterable[Any]:
-    return defaults.values() if isinstance(defaults, dict) else defaults or ()
-
-
 _READ: dict[type, Callable[[Any, Any], Any]] = {
     ContextVar: lambda variable, _: variable.get(None), weakref.ref: lambda reference, _: reference(),
     **dict.fromkeys(weakref.ProxyTypes, lambda proxy, _: proxy.__init__.__self__),  # which only its methods say
@@ -639,10 +635,6 @@ _READ: dict[type, Callable[[Any, Any], Any]] = {
 
 def _unset(_key: Any, _new: Any) -> None:
     """Leave what is asked for as it is: an array there is compared."""
-
-
-def _of_class(kind: type, name: str) -> Any:
-    return vars(kind).get(name)
 
 
 def _unwrapped(value: Any) -> list[Any]:

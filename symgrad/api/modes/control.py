@@ -115,11 +115,7 @@ def _scan(f: Any, init: Any, xs: Any, *, length: Any, reverse: bool, checkpoint:
 
 
 def _scan_in_runs(f: Any, init: Any, xs: Any, steps: Any, reverse: bool, checkpoint: Any, memory: Any) -> Any:
-    """Make a scan of an open number of steps a loop that counts them, whose runs are as long whatever their number is.
-
-    Raises:
-        ArgumentError: it stacks rows, which such a loop does not.
-    """
+    """Make a scan of an open number of steps a loop that counts them, in runs as long whatever their number is."""
     outer: Any = current()
     leaves, tree = flatten(xs)
     rows: list[Any] = [Tracer(as_node(outer, leaf), outer) for leaf in leaves]

@@ -29,9 +29,6 @@ _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,30}")
 def dim_to_json(dim: Any) -> Any:
     """Write an extent or an index of extents.
 
-    Raises:
-        SerializationError: it is made of something else.
-
     >>> from symgrad.ir.shapes import symbol
     >>> dim_to_json(symbol("n") * 2 - 1)
     {'sum': [-1, {'product': [2, {'symbol': 'n'}]}]}

@@ -60,11 +60,7 @@ def dumps(program: Program) -> str:
 
 
 def record(program: Program) -> dict[str, Any]:
-    """Describe a program by numbers, texts, lists and dicts, as `dumps` writes it.
-
-    Raises:
-        SerializationError: a parameter of an op has no form in the file.
-    """
+    """Describe a program by numbers, texts, lists and dicts, as `dumps` writes it."""
     if program.scope is not None:
         raise SerializationError(f"{program.name} is nested in another trace: its constants are not its own")
     lines: dict[tuple[Any, ...], int] = {}
@@ -297,8 +293,7 @@ class _Reader:
 
     def finish(self, inputs: tuple[Node, ...]) -> None:
         self.arguments(inputs, "inputs")
-        dims: list[Any] = [dim for node in inputs for dim in node.shape]
-        known = {dim.name for dim in dims if getattr(dim, "is_Symbol", False)}
+        known = {dim.name for dim in shapes.bare([node.shape for node in inputs])}
         for name, path in self.symbols.items():
             if name not in known:
                 raise _wrong(path, f"no input has the extent {name!r}")

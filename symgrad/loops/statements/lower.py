@@ -567,11 +567,7 @@ _DEFINED = re.compile(r"\b\w+[\s*]+([A-Za-z_]\w*)\s*\([^(){};]*\)\s*\{")
 
 
 def _refuse_two_of_a_name(program: Program) -> None:
-    """Look at the texts of `extern` that a program calls.
-
-    Raises:
-        ArgumentError: two different texts define a function of one name.
-    """
+    """Look at the texts of `extern` that a program calls."""
     found: dict[str, str] = {}
     for node in program.nodes():
         if not isinstance(node.op, Elementwise) or not node.op.source:

@@ -85,11 +85,7 @@ def _times(g: Any, slope: Any) -> Any:
 
 @cache
 def by_sympy(op: Elementwise) -> Callable[..., tuple[Any, ...]]:
-    """Return the partial derivatives of an op's value as SymPy finds them, a function of its arguments in NumPy words.
-
-    Raises:
-        NoGradient: it has no value that SymPy knows.
-    """
+    """Return the partial derivatives of an op's value as SymPy finds them, in NumPy words of its arguments."""
     if op.value is None:
         raise NoGradient(f"{op.name} has no derivative: neither a rule nor a formula")
     symbols = [sp.Symbol(f"x{k}", real=True) for k in range(op.arity)]
@@ -130,11 +126,7 @@ def in_numpy(expression: Any, known: dict[Any, Any]) -> Any:
 
 
 def word_of(expression: Any) -> _Word:
-    """Return what computes expressions of this function, of values of its parts that it asks for one by one.
-
-    Raises:
-        UnsupportedError: it has no NumPy word.
-    """
+    """Return what computes expressions of this function, of values of its parts that it asks for one by one."""
     name = expression.func.__name__
     word = _WORDS.get(name) or _known_word(name)
     if word is None:

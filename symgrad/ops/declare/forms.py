@@ -143,9 +143,6 @@ def loop_dtypes(ufunc: np.ufunc | Late, kinds: tuple[Any, ...]) -> tuple[np.dtyp
     """Return the dtypes of the inputs and the output of the loop that NumPy would run for a ufunc.
 
     `kinds` are dtypes, or ``int``, ``float`` for Python scalars, which are weak (NEP 50).
-
-    Raises:
-        DtypeError: when there is no such loop or symgrad does not compile its dtypes.
     """
     try:
         found = ufunc.resolve_dtypes((*kinds, *[None] * ufunc.nout))
@@ -382,12 +379,7 @@ def dims(shape: Any) -> Shape:
 
 
 def normal_axis(axis: Any, ndim: int) -> int:
-    """Count an axis from the front.
-
-    Raises:
-        numpy.exceptions.AxisError: when there is no such axis.
-        TypeError: when it is no integer; NumPy takes no Boolean for one here.
-    """
+    """Count an axis from the front."""
     if type(axis) in {bool, np.bool}:
         raise TypeError("an integer is required for the axis")
     position = operator.index(axis)

@@ -27,21 +27,13 @@ SINGULAR = "Singular matrix"
 
 
 def require_matrix(shape: Shape, name: str) -> None:
-    """Check that there are two axes.
-
-    Raises:
-        NotSquare: there are fewer.
-    """
+    """Check that there are two axes."""
     if len(shape) < 2:
         raise NotSquare(f"{name}: {len(shape)}-dimensional array given. Array must be at least two-dimensional")
 
 
 def require_square(shape: Shape, name: str) -> None:
-    """Check that the last two axes are a square matrix.
-
-    Raises:
-        NotSquare: they are not.
-    """
+    """Check that the last two axes are a square matrix."""
     require_matrix(shape, name)
     if shape[-1] != shape[-2]:
         raise NotSquare(f"{name}: Last 2 dimensions of the array must be square, not {shapes.show(shape)}")

@@ -27,11 +27,7 @@ QR: Any = type(np.linalg.qr(EYE))
 
 
 def floats(*arrays: Any) -> tuple[Any, ...]:
-    """Return arrays of one floating dtype, as numpy.linalg chooses it: float64 unless all are float32.
-
-    Raises:
-        DtypeError: there is half precision among them, or what is no number.
-    """
+    """Return arrays of one floating dtype, as numpy.linalg chooses it: float64 unless all are float32."""
     found = [lift(x) for x in arrays]
     for x in found:
         if x.dtype.kind not in "fiub" or x.dtype == np.float16:

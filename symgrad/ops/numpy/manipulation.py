@@ -29,11 +29,7 @@ from symgrad.ops.declare.forms import (
 
 
 def static(function: str, name: str, value: Any) -> Any:
-    """Return an argument that must be known while tracing.
-
-    Raises:
-        UnsupportedError: when it is traced.
-    """
+    """Return an argument that must be known while tracing."""
     entries = value if isinstance(value, (tuple, list)) else (value,)
     if any(is_traced(entry) and not hasattr(entry, "dim") for entry in entries):
         raise UnsupportedError(
@@ -199,11 +195,7 @@ def _perhaps_a_view(x: Any, y: Any, name: str) -> Any:
 
 
 def completed(a: Any, want: Shape) -> Shape:
-    """Put the extent that is left of an array's in the place of -1.
-
-    Raises:
-        ShapeError: when the sizes do not fit.
-    """
+    """Put the extent that is left of an array's in the place of -1."""
     old = shape_of(a)
     places = [k for k, d in enumerate(want) if type(d) is int and d < 0]
     refused = f"cannot reshape {shapes.show(old)} into {shapes.show(want)}"

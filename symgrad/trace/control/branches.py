@@ -303,11 +303,7 @@ class Branches:
         return {number: self.moments[number] for number in numbers if number in self.moments}
 
     def refuse_draws(self) -> None:
-        """Refuse numbers that are drawn while tracing: they would be others on each path.
-
-        Raises:
-            UnsupportedError: with the line.
-        """
+        """Refuse numbers that are drawn while tracing: they would be others on each path."""
         if self.asked and self.drawn is not None:
             what, line = self.drawn
             first = next(taken.line for k, taken in enumerate(self.taken) if k not in self.counts)

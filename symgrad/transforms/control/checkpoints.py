@@ -30,9 +30,6 @@ UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "ki": 2**10, "mi": 2**20, "g
 def memory_amount(memory: str | int) -> int:
     """Read an amount of memory.
 
-    Raises:
-        ArgumentValueError: it is none.
-
     >>> memory_amount("64 KiB"), memory_amount("1MB"), memory_amount(100)
     (65536, 1000000, 100)
     """
@@ -45,11 +42,7 @@ def memory_amount(memory: str | int) -> int:
 
 
 def lengths(checkpoint: Any, steps: Any, state: Sequence[Node]) -> list[int]:
-    """Return how long runs are, and the runs of these, for what the user asked for of a loop that carries some values.
-
-    Raises:
-        ArgumentValueError: it is neither ``"all"`` nor ``"sqrt"`` nor a positive number, or the steps are no number.
-    """
+    """Return how long runs are, and the runs of these, for what the user asked of a loop that carries some values."""
     if checkpoint == "all":
         return []
     whole = isinstance(checkpoint, int) and not isinstance(checkpoint, bool) and checkpoint > 0
@@ -62,11 +55,7 @@ def lengths(checkpoint: Any, steps: Any, state: Sequence[Node]) -> list[int]:
 
 
 def known_steps(steps: Any, what: str) -> None:
-    """Check that the number of steps is a number.
-
-    Raises:
-        ArgumentValueError: it is an open extent.
-    """
+    """Check that the number of steps is a number."""
     if type(steps) is not int:
         raise ArgumentValueError(
             f"{what} of a loop of {steps} steps", instead="the extent as a number in the spec",
@@ -74,11 +63,7 @@ def known_steps(steps: Any, what: str) -> None:
 
 
 def run_lengths(body: Program, fixed: int, carried: int, steps: Any, memory: str | int) -> list[int]:
-    """Return how long runs are so that reverse mode keeps no more than some memory.
-
-    Raises:
-        ArgumentValueError: no runs keep so little.
-    """
+    """Return how long runs are so that reverse mode keeps no more than some memory."""
     most = memory_amount(memory)
     if steps is not None:
         known_steps(steps, f"memory={memory!r}")

@@ -133,12 +133,7 @@ def outputs_are_linear(transposed: Iterable[Node], w: Sequence[Node], outputs: I
 
 
 def check_rules(trace: Trace, program: Program, wrt: Sequence[Node], *, within: bool = False) -> None:
-    """Find the op whose rule is not linear in the cotangent.
-
-    Raises:
-        NoGradient: naming it.
-        VerifyError: there is none, which would be a defect of symgrad.
-    """
+    """Find the op whose rule is not linear in the cotangent."""
     active = depends(program.nodes(), wrt)
     for node in program.nodes():
         if node not in active or not node.inputs:
@@ -179,7 +174,10 @@ def _apply_rule(trace: Trace, node: Node, active: set[Node]) -> tuple[Node, list
 
 
 def _check_paths(trace: Trace, program: Program, wrt: Sequence[Node]) -> None:
-    """Check the rules of the user's on a path; symgrad's own are linear by test."""
+    """Check that the user's rules on a path have a derivative by the cotangent: the slope of `np.sign(g)` is not its.
+
+    symgrad's own are linear by test.
+    """
     active = depends(program.nodes(), wrt)
     for node in program.nodes():
         if node in active and isinstance(node.op, Control):
@@ -187,25 +185,16 @@ def _check_paths(trace: Trace, program: Program, wrt: Sequence[Node]) -> None:
                 inner = nested(trace.graph, body)
                 _check_paths(trace, inner, [i for i in inner.inputs if i.dtype.kind == "f"])
         elif node in active and node.inputs and OPS.get(node.op.name) is not node.op:
-            _check_path(trace, node, active)
-
-
-def _check_path(trace: Trace, node: Node, active: set[Node]) -> None:
-    """Check that what a user's rule does to the cotangent has a derivative: `np.sign(g)` is not what its slope is of.
-
-    Raises:
-        NoGradient: it has none somewhere.
-    """
-    try:
-        g, outputs = _apply_rule(trace, node, active)
-    except NoGradient:
-        return  # the sweep says where
-    op = broken(trace, outputs, [g])
-    if op is not None:
-        raise NoGradient(
-            f"the rule of {node.op.name} is not linear in the cotangent, which goes through {op.name} in it, so that "
-            "it has no forward mode", line=node.line, instead="reverse mode (grad, vjp, jacrev)",
-        )
+            try:
+                g, outputs = _apply_rule(trace, node, active)
+            except NoGradient:
+                continue  # the sweep says where
+            op = broken(trace, outputs, [g])
+            if op is not None:
+                raise NoGradient(
+                    f"the rule of {node.op.name} is not linear in the cotangent, which goes through {op.name} in it, "
+                    "so that it has no forward mode", line=node.line, instead="reverse mode (grad, vjp, jacrev)",
+                )
 
 
 def broken(trace: Trace, outputs: Iterable[Node], w: Iterable[Node]) -> Op | None:
