@@ -80,7 +80,7 @@ def sgd(learning_rate: Number, *, sparse: str = "exact") -> Optimizer:
 
 
 def momentum(
-    learning_rate: Number, momentum: Number = 0.9, *, nesterov: bool = False, sparse: str = "exact",
+    learning_rate: Number, momentum: Number = 0.9, nesterov: bool = False, *, sparse: str = "exact",
 ) -> Optimizer:
     """Descend along a sum of gradients that fades: ``a = momentum * a + g``, ``p - learning_rate * a``.
 
@@ -187,8 +187,8 @@ def adadelta(
 
 
 def rmsprop(
-    learning_rate: Number, decay: Number = 0.9, eps: Number = 1e-10, momentum: Number = 0.0, *, centered: bool = False,
-    initial_scale: float = 1.0, sparse: str = "exact",
+    learning_rate: Number, decay: Number = 0.9, eps: Number = 1e-10, momentum: Number = 0.0, centered: bool = False,
+    initial_scale: float = 1.0, *, sparse: str = "exact",
 ) -> Optimizer:
     """Divide by the root of a mean of squares (T. Hinton, 2012).
 
@@ -208,7 +208,7 @@ def rmsprop(
 
 
 def adam(
-    learning_rate: Number = 0.001, b1: Number = 0.9, b2: Number = 0.999, eps: Number = 1e-8, *, eps_mode: str = "hat",
+    learning_rate: Number = 0.001, b1: Number = 0.9, b2: Number = 0.999, eps: Number = 1e-8, eps_mode: str = "hat", *,
     sparse: str = "exact",
 ) -> Optimizer:
     """Divide a mean of gradients by the root of a mean of squares (D. Kingma, J. Ba, 2015).

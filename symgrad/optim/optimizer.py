@@ -99,8 +99,13 @@ class Optimizer:
             for name, value in link.hyper.items():
                 of = {f"{names[name]}/{n}": v for n, v in value.numbers.items()} if isinstance(value, Schedule) else {}
                 plain = {} if callable(value) else {names[name]: value}
-                state["hyper"] |= {one: np.float64(v) for one, v in (of | plain).items()}
-            state |= {slots.get(name, name): tree for name, tree in link.init(params).items()}
+                state["hyper"] |= {one: _double(one, v) for one, v in (of | plain).items()}
+            kept = {slots.get(name, name): tree for name, tree in _checked("init", link.init(params), dict).items()}
+            if reserved := state.keys() & kept.keys():
+                raise ArgumentValueError(
+                    f"an optimizer keeps {reserved.pop()!r}", instead="another name than t and hyper"
+                )
+            state |= kept
         return state
 
     def update(self, params: Tree, grads: Tree, state: dict[str, Any]) -> tuple[Tree, dict[str, Any]]:
@@ -127,7 +132,7 @@ class Optimizer:
                 hyper = {name: _setting_at(value, names[name], state["hyper"], t) for name, value in link.hyper.items()}
                 own = {name: kept[slots[name]] for name in slots} if slots else kept
                 given = grads if link.rows else tree_map(_whole, params, grads)
-                new, changed, own = link.update(new, given, own, t, hyper)
+                new, changed, own = _checked("update", link.update(new, given, own, t, hyper), tuple, list)
                 grads = grads if changed is given else changed
                 kept |= {slots.get(name, name): tree for name, tree in own.items()}
         except KeyError as error:
@@ -135,6 +140,11 @@ class Optimizer:
                 f"the state of another optimizer: it holds no {error}", instead="opt.init(params), or what this one's "
                 "update returned",
             ) from None
+        if kept.keys() != old.keys() - {"t", "hyper"}:
+            raise ArgumentError(
+                f"an optimizer's update gives the state {[*kept]}, and was given {[*old.keys() - {'t', 'hyper'}]}",
+                instead="what its init gives",
+            )
         kept = {name: tree_map(_as_before, old[name], tree) for name, tree in kept.items()}
         return tree_map(_as_before, params, new), {"t": state["t"] + 1, "hyper": state["hyper"], **kept}
 
@@ -193,6 +203,23 @@ def _setting_at(value: Any, name: str, hyper: Mapping[str, Any], t: Any) -> Any:
     if isinstance(value, Schedule):
         return as_number(value.function(t, **{n: as_number(hyper[f"{name}/{n}"]) for n in value.numbers}))
     return as_number(value(t) if callable(value) else hyper[name])
+
+
+def _double(name: str, value: Any) -> Any:
+    """Return a hyper-parameter as the state holds it."""
+    if np.ndim(value) or not isinstance(as_number(value), (int, float)):
+        raise ArgumentValueError(f"the hyper-parameter {name}={value!r:.60}", instead="a number, or a function of t")
+    return np.float64(value)
+
+
+def _checked(what: str, found: Any, *kinds: type) -> Any:
+    """Refuse what a function of a user's own has returned by mistake."""
+    if not isinstance(found, kinds) or (dict not in kinds and len(found) != 3):
+        raise ArgumentError(
+            f"an optimizer's {what} returned {found!r:.60}",
+            instead="a dict of what it keeps, by name" if dict in kinds else "(params, grads, state)",
+        )
+    return found
 
 
 def _check(params: Tree, grads: Tree) -> None:

@@ -43,7 +43,7 @@ def constant(value: float) -> Schedule:
     return schedule(lambda t, value: value, value=value)  # noqa: ARG005 - every schedule is given it
 
 
-def exponential_decay(value: float, steps: float, rate: float, *, staircase: bool = False) -> Schedule:
+def exponential_decay(value: float, steps: float, rate: float, staircase: bool = False) -> Schedule:
     """Multiply by `rate` every so many steps: ``value * rate ** (t / steps)``; all at once with `staircase`.
 
     >>> import symgrad as sg
@@ -56,7 +56,7 @@ def exponential_decay(value: float, steps: float, rate: float, *, staircase: boo
     return schedule(decayed, value=value, steps=steps, rate=rate)
 
 
-def natural_exp_decay(value: float, steps: float, rate: float, *, staircase: bool = False) -> Schedule:
+def natural_exp_decay(value: float, steps: float, rate: float, staircase: bool = False) -> Schedule:
     """Fall exponentially: ``value * exp(-rate * t / steps)``.
 
     >>> import symgrad as sg
@@ -69,7 +69,7 @@ def natural_exp_decay(value: float, steps: float, rate: float, *, staircase: boo
     return schedule(decayed, value=value, steps=steps, rate=rate)
 
 
-def inverse_time_decay(value: float, steps: float, rate: float, *, staircase: bool = False) -> Schedule:
+def inverse_time_decay(value: float, steps: float, rate: float, staircase: bool = False) -> Schedule:
     """Fall as one over time: ``value / (1 + rate * t / steps)``.
 
     >>> import symgrad as sg
@@ -195,7 +195,7 @@ def warmup(value: float, steps: float, then: Callable[[Any], Any] | float | None
 
     def risen(t: Any, value: Any, steps: Any, **numbers: Any) -> Any:
         after = later.function(np.maximum(t - steps, 0.0), **{k.removeprefix("then_"): v for k, v in numbers.items()})
-        return np.where(t < steps, value * (t / steps), after)
+        return np.where(t < steps, value * (t / np.maximum(steps, 1.0)), after)  # of no steps, too
 
     return schedule(risen, value=value, steps=steps, **{f"then_{k}": v for k, v in later.numbers.items()})
 

@@ -208,9 +208,10 @@ def test_nothing_that_is_given_is_written():
 
 SCHEDULES: tuple[tuple[Any, dict[float, float]], ...] = (
     (optim.exponential_decay(0.1, 1000, 0.96, staircase=True), {0: 0.1, 999: 0.1, 2500: 0.1 * 0.96**2}),
+    (optim.warmup(0.1, 0), {0: 0.1, 5: 0.1}),
     (optim.exponential_decay(0.1, 1000, 0.96), {2500: 0.1 * 0.96**2.5}),
     (optim.natural_exp_decay(0.1, 10, 0.5, staircase=True), {25: 0.1 * np.exp(-1.0)}),
-    (optim.inverse_time_decay(0.1, 10, 0.5, staircase=True), {25: 0.05}),
+    (optim.inverse_time_decay(0.1, 10, 0.5, True), {25: 0.05}),
     (optim.polynomial_decay(0.1, 10, 0.01, 2.0), {0: 0.1, 5: 0.0325, 10: 0.01, 11: 0.01}),
     (optim.piecewise_constant([10, 20], [1.0, 0.5, 0.25]), {0: 1.0, 10: 1.0, 11: 0.5, 20: 0.5, 21: 0.25}),
     (optim.cosine_decay(1.0, 10, 0.2), {0: 1.0, 5: 0.6, 10: 0.2, 20: 0.2}),
@@ -238,6 +239,19 @@ def test_errors():
         optim.piecewise_constant([2, 1], [0.1, 0.2, 0.3])
     with pytest.raises(ArgumentValueError, match=r"chain\(\) takes optimizers"):
         optim.chain(optim.sgd(0.1), 0.5)  # type: ignore[arg-type]
+    for rate in ("fast", None, np.ones(2), 1j):
+        with pytest.raises(ArgumentValueError, match=r"hyper-parameter learning_rate=(.|\n)*a number, or a function"):
+            optim.sgd(rate).init(PARAMS)  # type: ignore[arg-type]
+    for init, update, message in (
+        (lambda p: p, lambda *_: None, r"init returned array(.|\n)*a dict of what it keeps"),
+        (lambda p: {"t": p}, lambda *_: None, "an optimizer keeps 't'"),
+        (None, lambda p, *_: p, r"update returned array(.|\n)*\(params, grads, state\)"),
+        (None, lambda p, g, *_: (p, g), r"update returned \(array(.|\n)*\(params, grads, state\)"),
+        (lambda p: {"m": p}, lambda p, g, *_: (p, g, {"v": p}), r"gives the state \['m', 'v'\], and was given \['m'\]"),
+    ):
+        own: Any = optim.optimizer(init, update)  # type: ignore[arg-type]
+        with pytest.raises(sg.SymgradError, match=message):
+            own.update(PARAMS, GRADS, own.init(PARAMS))
     opt, params = optim.adam(), {"w": np.ones(2)}
     for grads, message in (
         ({"w": np.ones(3)}, r"the gradient of w has shape \(3,\), and the parameter \(2,\)"),
