@@ -404,6 +404,15 @@ def asked(g: Growth) -> None:
         "np.broadcast_arrays({0}, {1})[1] * 0.5",
         "np.atleast_3d({0})",
         "np.reshape({0}, ({0}.shape[0], -1))",
+        "{0}[{0}.shape[0] - 3 :]",
+        "{0}[3 - {0}.shape[0] :]",
+        "{0}[-{0}.shape[0] :]",
+        "{0}[..., -({0}.shape[-1] // 2) :] * 0.5",
+        "{0}[: -{0}.shape[0] // 2]",
+        "{0}[{0}.shape[0] - {1}.size :]",
+        "{0}[-{0}.shape[0] // 2]",
+        "np.roll({0}, -{0}.shape[0] // 2, 0)",
+        "{0} * (3 - {0}.shape[0]) // 4",
     ]
     g.line(g.rng.choice(forms).format(a, g.rng.choice([g.pick("f"), g.partner(a)])))
 

@@ -443,6 +443,7 @@ class Call:
                 results = [*map(plan.empty, plan.outputs, dtypes)]
                 code = check(id(leaves), id(results), plan.words)
                 if not code:
+                    last = plan  # not before there is memory for its results: or each later call would fail, too
                     return finish(results)
                 if code not in misses:
                     raise self.failure(code, leaves)
@@ -451,7 +452,7 @@ class Call:
                     return MISS
                 if found.words is None:
                     return self.in_python(args)
-                last = plan = found
+                plan = found
 
         return in_c
 

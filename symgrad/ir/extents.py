@@ -141,7 +141,8 @@ def at(e: Any, numbers: Mapping[Any, int]) -> Any:
 
 
 EVALUATE: dict[str, Callable[[list[Any]], Any]] = {
-    "Add": sum, "Mul": prod, "Pow": lambda a: fraction(a[0]) ** a[1], "Max": max, "Min": min,
-    "Mod": lambda a: a[0] % a[1], "floor": lambda a: floor(a[0]), "ceiling": lambda a: ceil(a[0]),
+    "Add": sum, "Mul": prod, "Pow": lambda a: fraction(a[0]) ** a[1] if a[0] or a[1] >= 0 else 0,
+    "Max": max, "Min": min,
+    "Mod": lambda a: a[0] % a[1] if a[1] else 0, "floor": lambda a: floor(a[0]), "ceiling": lambda a: ceil(a[0]),
 }
-"""What SymPy's functions in extents make of numbers."""
+"""What SymPy's functions in extents make of numbers; 0 where they divide by 0, as no call does that is served."""

@@ -12,6 +12,7 @@ from symgrad.ir.evaluate import concrete, extents
 from symgrad.ir.memory import too_large
 from symgrad.ir.program import Program
 from symgrad.ir.saved.dims import dim_to_json, evaluated
+from symgrad.ir.shapes import symbols
 
 REMEMBERED = 256
 """Combinations of extents that something is remembered of."""
@@ -42,8 +43,8 @@ def unmet(program: Program) -> Callable[[Mapping[str, int]], frozenset[str]]:
     """Return a function that lists, once for each combination, the open extents a program cannot be called with."""
     known: dict[tuple[tuple[str, int], ...], frozenset[str]] = {}
     wanted = [
-        (dim_to_json(r.index), dim_to_json(r.extent), [str(s) for s in (r.extent - r.index).free_symbols])
-        for r in program.requirements if hasattr(r.extent - r.index, "free_symbols")
+        (dim_to_json(r.index), dim_to_json(r.extent), [str(s) for s in symbols([(r.index, r.extent)])])
+        for r in program.requirements
     ]
 
     def missing(sizes: Mapping[str, int]) -> frozenset[str]:

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from symgrad.ir.bounds import nonnegative
 from symgrad.ir.notation import Axis, Index, Reckoned, symbolic
 from symgrad.ops.declare.spelling import fill_pattern, suffix
 
@@ -278,16 +279,28 @@ def _mul(e: Any, name: Names) -> Printed:
     texts = [
         index(f, name, ATOMS if divisor != 1 or not (f.is_Pow or f.is_Mul) else PRODUCTS) for f in factors[len(sign) :]
     ]
-    if divisor != 1:  # what is rounded down is never negative, so C's division does it
-        return Printed(f"{texts[0]} / {index(divisor, name, ATOMS)}", Level.PRODUCT)
+    if divisor != 1:
+        return Printed(_divided(texts[0], index(divisor, name, ATOMS), factors[0]), Level.PRODUCT)
     return Printed(sign + "*".join(texts), Level.SUM if sign else Level.PRODUCT)
 
 
 def _mod(e: Any, name: Names) -> Printed:
     value, by = [index(a, name, ATOMS) for a in e.args]
-    if e.args[0].is_nonnegative:
-        return Printed(f"{value} % {by}", Level.PRODUCT)
-    return Printed(f"({value} % {by} + {by}) % {by}", Level.PRODUCT)  # C's remainder has the number's sign
+    return Printed(_remainder(value, by, e), Level.PRODUCT)
+
+
+def _divided(value: str, by: str, number: Any) -> str:
+    """Print what a number divided by another is, rounded down; C rounds towards zero."""
+    if nonnegative(number.expand()):
+        return f"{value} / {by}"
+    return f"({value} - ({value} % {by} + {by}) % {by}) / {by}"
+
+
+def _remainder(value: str, by: str, e: Any) -> str:
+    """Print a remainder with the sign of what is divided by; C's has that of the number."""
+    if e.args[0].is_nonnegative and e.args[1].is_nonnegative:
+        return f"{value} % {by}"
+    return f"({value} % {by} + {by}) % {by}"
 
 
 def _extreme(helper: str) -> Callable[[Any, Names], Printed]:
@@ -350,9 +363,9 @@ def size(expression: Any) -> str:
         return str(expression)
     kind = type(expression).__name__
     if kind in {"floor", "Mod"}:
-        sign = "%" if kind == "Mod" else "/"
         above, below = expression.args if kind == "Mod" else expression.args[0].together().as_numer_denom()
-        return f"({size(above)} {sign} {size(below)})"
+        terms = size(above), size(below)
+        return f"({_remainder(*terms, expression) if kind == 'Mod' else _divided(*terms, above)})"
     first = kind == "Mul"  # a sum ends with its number, a product begins with it
     terms = sorted(expression.args, key=lambda t: (t.is_Integer != first, str(t)))
     terms = [expression.base] * int(expression.exp) if kind == "Pow" else terms

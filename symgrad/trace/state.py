@@ -77,21 +77,24 @@ class Trace:
         reads.compare(inputs)
         return evaluate(Program(inputs, (node,)), [values[n] for n in inputs])[0]
 
-    def greater(self, one: Dim, other: Dim, asks: str, *, strictly: bool = True) -> bool | None:
-        """Whether an extent is greater than another, as a function of NumPy's `asks`, where all open ones are large.
+    def greater(
+        self, one: Dim, other: Dim, asks: str, *, strictly: bool = True, unless: bool | None = None
+    ) -> bool | None:
+        """Whether an extent is greater than another, which something `asks`, where all open ones are large.
 
         Calls where it is otherwise are compiled apart; where they are equal, too, if it is to be `strictly` greater.
-        None where it depends on which of them is larger.
+        Where it depends on which of them is larger, it is as in `unless`; None if that is not said.
         """
         difference: Any = one - other
         at = dict.fromkeys(difference.free_symbols, _LARGE)
         value, *more = [difference.subs(at | one_more) for one_more in ({}, *[{s: 2 * _LARGE} for s in at])]
-        if value == 0 or any((each - value) * value < 0 for each in more):
+        depends = value == 0 or any((each - value) * value < 0 for each in more)
+        if depends and unless is None:
             return None
-        large: bool = bool(value > 0)
+        large: bool = bool(unless if depends else value > 0)
         left = difference if large else -difference
         taken = f"{one} {('>' if strictly else '>=') if large else ('<=' if strictly else '<')} {other}"
-        otherwise = f"NumPy's {asks}() goes another way unless {taken}: {_APART}"
+        otherwise = f"{asks} goes another way unless {taken}: {_APART}"
         self.require(0, simplified(left + int(strictly != large)), otherwise)
         return large
 

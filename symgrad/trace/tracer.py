@@ -565,6 +565,10 @@ class Extent:
             return other * operator.index(self)
         if issubclass(type(other), (Extent, int, np.integer)) and exact is not None:
             right = other.dim if type(other) is Extent else int(other)
+            if ufunc in _DIVIDES and right == 0:
+                raise ZeroDivisionError("integer division or modulo by zero")
+            if ufunc in _DIVIDES and not getattr(right, "is_nonzero", True):
+                self.owner.greater(right, 0, "a division", unless=True)
             dim = shapes.simplified(exact(right, self.dim) if swap else exact(self.dim, right))
             return dim if type(dim) is int else Extent(dim, self.owner)
         pair = (other, self.tracer()) if swap else (self.tracer(), other)
@@ -629,6 +633,9 @@ class Extent:
         return str(self.dim)
 
 
+_DIVIDES = {np.floor_divide, np.remainder}
+
+
 def _arithmetic(ufunc: np.ufunc, exact: Any, *, swap: bool = False) -> Any:
     return lambda self, other: self._with(other, exact, ufunc, swap=swap)
 
@@ -643,7 +650,7 @@ def _comparison(known_by: str, *, greater: bool) -> Any:
         frame = sys._getframe(1)  # noqa: SLF001 - who asks
         if known is None and MARK in frame.f_globals:
             strictly = known_by in {"is_nonpositive", "is_positive"}
-            known = self.owner.greater(self.dim, right, frame.f_code.co_name, strictly=strictly)
+            known = self.owner.greater(self.dim, right, f"NumPy's {frame.f_code.co_name}()", strictly=strictly)
             known = known if known is None else known == greater
         if known is None:
             raise self.refuse(f"comparing it with {right}")
@@ -654,7 +661,7 @@ def _comparison(known_by: str, *, greater: bool) -> Any:
 
 def _condition(self: Extent) -> bool:
     frame = sys._getframe(1)  # noqa: SLF001 - who asks
-    if MARK in frame.f_globals and self.owner.greater(self.dim, 0, frame.f_code.co_name) is not None:
+    if MARK in frame.f_globals and self.owner.greater(self.dim, 0, f"NumPy's {frame.f_code.co_name}()") is not None:
         return True
     raise self.refuse("a condition")
 

@@ -13,6 +13,7 @@ from symgrad import pipeline
 from symgrad.api.call.sizes import Sizes, unify
 from symgrad.errors import ArgumentError, ArgumentValueError, ConcretizationError, ShapeError, SymgradWarning
 from tests.programs import leaves
+from tests.table import INTERPRETED
 
 rng = np.random.default_rng(8)
 
@@ -31,6 +32,73 @@ def same(found: Any, expected: Any) -> None:
         assert np.asarray(one).dtype == np.asarray(two).dtype
         assert np.shape(one) == np.shape(two)
         np.testing.assert_allclose(one, two, rtol=1e-12, atol=1e-13)
+
+
+# -- bounds made of extents
+
+
+def bounded(x, y):
+    """Cut by bounds of either sign, which count from the end where they are negative."""
+    n, m = len(x), len(y)
+    bounds = (n - 3, 3 - n, -n, -n // 2, n // 2 - 4, 1 - n // 4, (2 - n) % 3, n - m)
+    parts = [each for b in bounds for each in (x[b:], x[:b], x[b::2], np.roll(x, b), x * b)]
+    for b in bounds:
+        out = np.zeros(9)
+        out[b:] = 2.0
+        out[:b] += x[:1].sum()
+        parts.append(out)
+    return parts
+
+
+def test_bounds_of_either_sign():
+    """What they are where extents are large is compiled for; smaller ones are compiled apart."""
+    x, y = np.arange(1.0, 20.0), np.ones(9)
+    interpreted = sg.jit(bounded, options=INTERPRETED)
+    for n, m in ((8, 3), (9, 4), (2, 2), (12, 5), (1, 5), (0, 2)):
+        same(interpreted(x[:n], y[:m]), bounded(x[:n], y[:m]))
+    compiled = sg.jit(bounded)
+    for n, m in ((16, 3), (17, 4), (19, 2)):
+        same(compiled(x[:n], y[:m]), bounded(x[:n], y[:m]))
+    assert compiled.cache_info().compilations == 2
+
+
+def test_places_and_quotients_of_extents():
+    def places(x):
+        return x[len(x) - 3] + 10 * x[2 - len(x)]
+
+    place = sg.jit(places)
+    for n in (8, 9, 2, 5, 3):
+        assert place(np.arange(1.0, n + 1)) == places(np.arange(1.0, n + 1))
+    with pytest.raises(IndexError):
+        place(np.ones(1))
+
+    def quotients(x, y):
+        return x * (len(x) % len(y)) + len(x) // len(y) + len(x) % -3
+
+    quotient = sg.jit(quotients)
+    for n, m in ((8, 3), (9, 4), (4, 9)):
+        same(quotient(np.ones(n), np.ones(m)), quotients(np.ones(n), np.ones(m)))
+    with pytest.raises(ZeroDivisionError):
+        quotient(np.ones(5), np.ones(0))
+
+
+@pytest.mark.parametrize("make", [
+    lambda x: np.zeros(len(x) - 3) + x[0],
+    lambda x: np.sum(np.full((2, len(x) - 3), x[0])),
+    lambda x: np.eye(len(x) - 3) * x[0],
+    lambda x: np.linspace(0.0, x[0], len(x) - 3),
+    lambda x: np.broadcast_to(x, (len(x) - 3, len(x))),
+])
+def test_shapes_that_would_be_negative(make):
+    """They are refused, and calls after that are as those before."""
+    function = sg.jit(make)
+    for n in (8, 9, 2, 5, 1, 3):
+        x = np.arange(1.0, n + 1)
+        if n < 3:
+            with pytest.raises(ValueError, match="negative"):
+                function(x)
+        else:
+            same(function(x), make(x))
 
 
 # -- named by the user

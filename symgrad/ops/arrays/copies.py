@@ -45,7 +45,13 @@ def broadcast_like(like: Any, x: Any, shape: Shape) -> Any:
 
 
 def checked_shape(shape: Any) -> Shape:
-    """Turn a shape as users write it, an array of integers included, into integers and SymPy expressions."""
+    """Turn a shape as users write it, an array of integers included, into integers and SymPy expressions.
+
+    Calls where an open extent of it would be negative are compiled apart, and refused there.
+    """
+    for extent in shape if isinstance(shape, (tuple, list)) else (shape,):
+        if hasattr(extent, "dim"):
+            extent.owner.greater(extent.dim, 0, "a shape", strictly=False, unless=True)
     found = dims(shape)
     if any(type(d) is int and d < 0 for d in found):
         raise ShapeError(f"negative dimensions are not allowed: {shapes.show(found)}")

@@ -22,9 +22,10 @@ from symgrad.errors import (
     warn,
 )
 from symgrad.ir.shapes import show, simplified
+from symgrad.ops.arrays.copies import checked_shape
 from symgrad.ops.arrays.joining import lift
 from symgrad.ops.arrays.views import broadcast_to
-from symgrad.ops.declare.forms import INT, dims, is_traced
+from symgrad.ops.declare.forms import INT, is_traced
 from symgrad.ops.numpy.creation import arange, spaced
 from symgrad.trace.constants import asks, constant
 from symgrad.trace.inplace.local import LocalArray, call_function, fresh, lent, wrapped
@@ -55,7 +56,7 @@ def stretched(value: Any, shape: Any, dtype: Any) -> Tracer:
     value = lift(value)
     kind = value.dtype if dtype is None else np.dtype(dtype)
     node = as_node(trace, value if value.dtype == kind else value.astype(kind))
-    wanted = dims(shape)
+    wanted = checked_shape(shape)
     if node.shape != wanted:
         node = record(trace, broadcast_to, (node,), {"shape": wanted}).node
     return as_array(Tracer(node, trace))  # type: ignore[no-any-return]
@@ -208,9 +209,14 @@ def steps_between(start: Any, stop: Any, step: Any) -> Any:
     return simplified(span if exact else sympy.Max(0, sympy.ceiling(span / sympy.Integer(step))))
 
 
+def _places(extent: Extent) -> Tracer:
+    """Count along a new axis."""
+    return counting(0, *checked_shape(extent), 1)
+
+
 def _eye(_original: Any, N: Any, M: Any = None, k: Any = 0, dtype: Any = None, *_: Any, **__: Any) -> Any:
     i, j = [
-        counting(0, extent.dim, 1) if type(extent) is Extent else
+        _places(extent) if type(extent) is Extent else
         Tracer(constant(_trace(), np.arange(int(extent.__index__()))), _trace())
         for extent in (N, N if M is None else M)
     ]
@@ -231,7 +237,7 @@ def _linspace(original: Any, args: Arguments, kwargs: Keywords) -> Any:
         return _new(original, args, kwargs)
     start, stop = [settled(_argument(args, kwargs, k, name)) for k, name in enumerate(("start", "stop"))]
     rest = {k: v for k, v in kwargs.items() if k not in {"start", "stop", "num"}}
-    return spaced(start, stop, counting(0, num.dim, 1), *args[3:], **rest)
+    return spaced(start, stop, _places(num), *args[3:], **rest)
 
 
 _new = _made(lambda original, *args, **kwargs: call_function(original, args, kwargs))

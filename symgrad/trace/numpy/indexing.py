@@ -204,7 +204,7 @@ def axis_slice(x: Tracer, axis: int, entry: Any) -> tuple[Any, ...]:
         if type(extent) is int and not any(type(s) is Extent for s in (entry.start, entry.stop, entry.step)):
             places = range(*entry.indices(extent))
             return (places.start, len(places), places.step)
-        return symbolic_slice(extent, entry)
+        return symbolic_slice(x, extent, entry)
     position = entry.dim if type(entry) is Extent else entry
     if type(extent) is int and type(position) is int:
         if not -extent <= position < extent:
@@ -212,13 +212,13 @@ def axis_slice(x: Tracer, axis: int, entry: Any) -> tuple[Any, ...]:
                 f"index {position} is out of bounds for axis {axis} with size {extent}", line=user_line()
             )
         return (position % extent,)
-    if type(position) is int and position < 0:
+    if from_end(x, position):
         position = extent + position
     x.owner.require(simplified(position), extent, axis=axis)
     return (simplified(position),)
 
 
-def symbolic_slice(extent: Any, entry: slice) -> tuple[Any, ...]:
+def symbolic_slice(x: Tracer, extent: Any, entry: slice) -> tuple[Any, ...]:
     """Write a slice of an unknown extent: bounds as NumPy clips them, by SymPy."""
     import sympy
 
@@ -231,8 +231,8 @@ def symbolic_slice(extent: Any, entry: slice) -> tuple[Any, ...]:
                 instead="slice first and reverse then: x[a:b][::-1]",
             )
         return (simplified(extent - 1), simplified(sympy.floor((extent - step - 1) / sympy.Integer(-step))), step)
-    low = clipped(extent, start, 0)
-    high = extent if stop is None else clipped(extent, stop, None)
+    low = clipped(x, extent, start, 0)
+    high = extent if stop is None else clipped(x, extent, stop, None)
     count = extent
     if low != 0 or high != extent:
         count = sympy.Max(high - low, 0)
@@ -245,20 +245,28 @@ def symbolic_slice(extent: Any, entry: slice) -> tuple[Any, ...]:
     return (simplified(low), simplified(count), step)
 
 
-def clipped(extent: Any, value: Any, default: Any) -> Any:
+def clipped(x: Tracer, extent: Any, value: Any, default: Any) -> Any:
     """Clip one bound of a slice; a start beyond the end only empties it, so it stays as it is."""
     import sympy
 
     if value is None:
         return default
+    negative = from_end(x, value)
     if default is None:  # a stop
-        return sympy.Min(value, extent) if not is_negative(value) else extent + value
-    return sympy.Max(extent + value, 0) if is_negative(value) else value
+        return extent + value if negative else sympy.Min(value, extent)
+    return sympy.Max(extent + value, 0) if negative else value
 
 
-def is_negative(value: Any) -> bool:
-    """Whether a bound counts from the end; an unknown one counts from the start when it is an extent."""
-    return value < 0 if type(value) is int else bool(getattr(value, "is_negative", False))
+def from_end(x: Tracer, value: Any) -> bool:
+    """Whether an index or a bound counts from the end; of an extent, as it does where open ones are large.
+
+    Calls where it is otherwise are compiled apart.
+    """
+    if type(value) is int:
+        return value < 0
+    if value.is_nonnegative or value.is_negative:
+        return bool(value.is_negative)
+    return not x.owner.greater(value, 0, "an index", strictly=False, unless=True)
 
 
 def basic(x: Tracer, entries: list[Any]) -> Any:

@@ -37,10 +37,10 @@ from symgrad.errors import (
 from symgrad.ir import shapes
 from symgrad.ir.graphs import reachable
 from symgrad.ir.node import Node
-from symgrad.ops.arrays.copies import filled, promoted
+from symgrad.ops.arrays.copies import checked_shape, filled, promoted
 from symgrad.ops.arrays.joining import holds_traced, lift, traced_among
 from symgrad.ops.arrays.views import broadcast_to
-from symgrad.ops.declare.forms import ANSWERS, UNSET, answers, dims, is_traced, is_unset, shape_of
+from symgrad.ops.declare.forms import ANSWERS, UNSET, answers, is_traced, is_unset, shape_of
 from symgrad.ops.numpy.manipulation import static
 from symgrad.trace.inplace.local import lent
 from symgrad.trace.lines import raised_in_library
@@ -56,7 +56,7 @@ def _broadcast_to(array: Any, shape: Any, **_: Any) -> Any:
     """As NumPy's, of plain arrays to open extents, too."""
     if not touches((array, shape)):
         return np.broadcast_to(settled(array), shape)
-    return record(current(), broadcast_to, (lift(array),), {"shape": dims(shape)})  # type: ignore[arg-type]
+    return record(current(), broadcast_to, (lift(array),), {"shape": checked_shape(shape)})  # type: ignore[arg-type]
 
 
 def _length(value: Any) -> Any:
