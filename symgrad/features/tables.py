@@ -58,7 +58,7 @@ def init(columns: Sequence[Column], seed: int) -> dict[str, Any]:
     Raises:
         ArgumentValueError: the seed is no integer of at least 0.
     """
-    if not isinstance(seed, (int, np.integer)) or seed < 0:
+    if not isinstance(seed, (int, np.integer)) or seed < 0:  # type: ignore[redundant-expr]
         raise ArgumentValueError(f"init(seed={seed!r})", instead="an integer of at least 0")
     return {
         c.name: initial.truncated_normal(

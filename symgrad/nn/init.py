@@ -110,7 +110,7 @@ def _fans(shape: Shape) -> tuple[int, int]:
     return window * shape[-2], window * shape[-1]
 
 
-def _unit_draws(seed: int, shape: Shape) -> Any:
+def _unit_draws(seed: Any, shape: Shape) -> Any:
     """Draw from (0, 1): odd multiples of 2**-53."""
     if not isinstance(seed, (int, np.integer)) or not 0 <= seed < 2**128:
         raise ArgumentValueError(f"the seed {seed}", instead="an integer of at least 0, below 2**128")

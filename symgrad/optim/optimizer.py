@@ -212,7 +212,7 @@ def _double(name: str, value: Any) -> Any:
     return np.float64(value)
 
 
-def _checked(what: str, found: Any, *kinds: type) -> Any:
+def _checked(what: str, found: Any, *kinds: Any) -> Any:
     """Refuse what a function of a user's own has returned by mistake."""
     if not isinstance(found, kinds) or (dict not in kinds and len(found) != 3):
         raise ArgumentError(

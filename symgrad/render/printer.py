@@ -364,8 +364,8 @@ def size(expression: Any) -> str:
     kind = type(expression).__name__
     if kind in {"floor", "Mod"}:
         above, below = expression.args if kind == "Mod" else expression.args[0].together().as_numer_denom()
-        terms = size(above), size(below)
-        return f"({_remainder(*terms, expression) if kind == 'Mod' else _divided(*terms, above)})"
+        sizes = size(above), size(below)
+        return f"({_remainder(*sizes, expression) if kind == 'Mod' else _divided(*sizes, above)})"
     first = kind == "Mul"  # a sum ends with its number, a product begins with it
     terms = sorted(expression.args, key=lambda t: (t.is_Integer != first, str(t)))
     terms = [expression.base] * int(expression.exp) if kind == "Pow" else terms

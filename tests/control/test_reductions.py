@@ -57,7 +57,11 @@ def agrees(fun, compiled, points, rtol=1e-12):
     for x in points:
         value, slope = compiled(x)
         np.testing.assert_allclose(value, fun(x), rtol=rtol)
-        wanted = richardson(lambda h, x=x: fun(x + h * DIRECTION[: len(x)]), 1e-6)
+
+        def along(h, x=x):
+            return fun(x + h * DIRECTION[: len(x)])
+
+        wanted = richardson(along, 1e-6)
         np.testing.assert_allclose(slope @ DIRECTION[: len(x)], wanted, rtol=1e-5, atol=1e-6)
 
 

@@ -402,13 +402,10 @@ def _reversed(trace: Trace, frame: FrameType, x: Any) -> Any:
     return steps_in(trace, frame, bounds, lambda k: rows.item(bounds[1] - 1 - k), lambda: reversed(rows))
 
 
-_STAND_INS = {
-    name: _StandIn(getattr(builtins, name), name, when_traced)
-    for name, when_traced in (
-        ("range", _range), ("len", _len), ("int", _int), ("enumerate", _enumerate), ("zip", _zip),
-        ("reversed", _reversed), *EXTREMES.items(),
-    )
+_WHEN_TRACED: dict[str, Callable[..., Any]] = {
+    "range": _range, "len": _len, "int": _int, "enumerate": _enumerate, "zip": _zip, "reversed": _reversed, **EXTREMES,
 }
+_STAND_INS = {name: _StandIn(getattr(builtins, name), name, when) for name, when in _WHEN_TRACED.items()}
 
 
 class _MakesArrays(type):

@@ -211,7 +211,7 @@ def steps_between(start: Any, stop: Any, step: Any) -> Any:
 
 def _places(extent: Extent) -> Tracer:
     """Count along a new axis."""
-    return counting(0, *checked_shape(extent), 1)
+    return counting(0, checked_shape(extent)[0], 1)
 
 
 def _eye(_original: Any, N: Any, M: Any = None, k: Any = 0, dtype: Any = None, *_: Any, **__: Any) -> Any:

@@ -126,7 +126,8 @@ def _size_of(extents: Any, **keywords: Any) -> Any:
 
 STAND_INS: dict[Any, Any] = {
     np.broadcast: _broadcast, np.broadcast_to: _broadcast_to, np.prod: _size_of, _array_converter: _Converter,
-    _nanfunctions._copyto: _copied, _nanfunctions._divide_by_count: _ratio,  # noqa: SLF001 - they ask for ndarray
+    _nanfunctions._copyto: _copied,  # type: ignore[attr-defined]  # noqa: SLF001 - it asks for ndarray
+    _nanfunctions._divide_by_count: _ratio,  # type: ignore[attr-defined]  # noqa: SLF001 - so does this
     fromnumeric._wrapfunc: _array_method,  # type: ignore[attr-defined]  # noqa: SLF001 - it asks for a method
     _linalg._assert_stacked_square: _assert_square,  # type: ignore[attr-defined]  # noqa: SLF001 - of open extents
     _linalg._makearray: lambda a: (lift(settled(a)), lambda made: made),  # type: ignore[attr-defined]  # noqa: SLF001

@@ -90,7 +90,7 @@ def _ufunc_called(
     where = True if target is None else kwargs.pop("where", True)
     dtype = kwargs.pop("dtype", None)
     if isinstance(dtype, type) and issubclass(dtype, np.dtype):
-        dtype = dtype()  # one of `np.dtypes`, which `np.dtype` takes for an object
+        dtype = dtype()  # type: ignore[call-overload]  # one of `np.dtypes`, which `np.dtype` takes for an object
     casts = target is not None and kwargs.pop("casting", "same_kind") == "unsafe"
     plain = {"casting": "same_kind", "order": "K", "subok": True, "where": True}
     for name, value in kwargs.items():  # the meaning of which would be lost
