@@ -93,13 +93,37 @@ def signm(A: Any, *_: Any, **__: Any) -> Any:
     return _where_close(x, x @ x, unit)
 
 
+_PADE = (64764752532480000, 32382376266240000, 7771770303897600, 1187353796428800, 129060195264000, 10559470521600,
+         670442572800, 33522128640, 1323241920, 40840800, 960960, 16380, 182, 1)
+_THETA, _MOST = 5.371920351148152, 16
+
+
+@answers(Late("linalg.expm"))
+def expm(A: Any) -> Any:
+    """By a Pade approximant of degree 13, scaled and squared: N. J. Higham, SIAM J. Matrix Anal. Appl. 26 (2005)."""
+    a = systems.squared("expm", lift(A))
+    size = np.max(np.sum(np.abs(a), axis=-2, keepdims=True), axis=-1, keepdims=True)
+    squarings = np.ceil(np.log2(np.maximum(size, _THETA) / _THETA))
+    a = a * np.exp2(-squarings)
+    unit = np.eye(a.shape[-1], dtype=a.dtype)
+    a2 = a @ a
+    a4 = a2 @ a2
+    a6 = a2 @ a4
+    p = [float(value) for value in _PADE]
+    odd = a @ (a6 @ (p[13] * a6 + p[11] * a4 + p[9] * a2) + p[7] * a6 + p[5] * a4 + p[3] * a2 + p[1] * unit)
+    even = a6 @ (p[12] * a6 + p[10] * a4 + p[8] * a2) + p[6] * a6 + p[4] * a4 + p[2] * a2 + p[0] * unit
+    x = np.linalg.solve(even - odd, even + odd)
+    x, _ = scan(lambda x, k: (np.where(k < squarings, x @ x, x), None), x, np.arange(_MOST))
+    return np.where(squarings <= _MOST, x, np.nan)
+
+
 @answers(Late("linalg.fractional_matrix_power"))
 def fractional_matrix_power(A: Any, t: Any) -> Any:
     """As `scipy.linalg.fractional_matrix_power`, of a principal power."""
     a = systems.squared("fractional_matrix_power", lift(A))
     if not is_traced(t) and float(t).is_integer():
         return np.linalg.matrix_power(a, int(t))
-    return Late("linalg.expm")(t * _logarithm(a))
+    return expm(t * _logarithm(a))
 
 
 # -- Riccati's equations
