@@ -507,7 +507,11 @@ class Call:
             return LinAlgError(str(check.what), line=check.line)
         pairs = [zip(p.shape, np.shape(a), strict=True) for p, a in zip(self.interface.inputs, leaves, strict=True)]
         extent = evaluated(check.extent, {str(dim): size for each in pairs for dim, size in each})
-        return IndexOutOfBounds(f"an index is out of bounds for an axis with size {extent}", line=check.line)
+        from symgrad.ir.stray import stray_index
+
+        found = stray_index(self.program, [np.asarray(leaf) for leaf in leaves], check.line)
+        what = "" if found is None else f": {found[0]}" + f" at {[*found[1]]}" * bool(found[1])
+        return IndexOutOfBounds(f"an index is out of bounds for an axis with size {extent}{what}", line=check.line)
 
     # -- converted, or interpreted
 

@@ -7,7 +7,7 @@ before the first function has ended without a failed check; see `templates/step.
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from math import prod
 from typing import Any, NamedTuple
@@ -216,7 +216,7 @@ class Steps:
             0, or a number of `NUMBERS`; and the results. Numbers that were written stand in the list of leaves.
         """
         results = [np.empty(*each) for each in self._made]
-        code = self._called(leaves, results)
+        code = self._called(leaves, results, lambda array: array)
         if code is None:
             return None
         made = iter(results)
@@ -233,10 +233,19 @@ class Steps:
         self._rows["source"], self._moved["target"] = starts, [result.ctypes.data for result in results]
         self._step["order"] = 0 if order is None else order[begin:].ctypes.data
         self._step["batches"] = batches
-        return self._called(leaves, [])
+        size = self._step["size"].item()
 
-    def _called(self, leaves: list[Any], results: Arrays) -> int | None:
-        """Call C: its code, or None where something is not what was planned; checks that fail raise."""
+        def batch(array: Any) -> Any:
+            at = begin + self.done * size
+            return array[at : at + size] if order is None else array[order[at : at + size]]
+
+        return self._called(leaves, [], batch)
+
+    def _called(self, leaves: list[Any], results: Arrays, batch: Callable[[Any], Any]) -> int | None:
+        """Call C: its code, or None where something is not what was planned; checks that fail raise.
+
+        `batch` gives the rows of an array that the batch has which failed.
+        """
         if not self._lock.acquire(blocking=False):
             return None
         held = False
@@ -263,7 +272,11 @@ class Steps:
             return None
         if code > 0:
             half, number = self.halves[code > UPDATE], code % UPDATE
-            error = half.call.failure(number, [np.broadcast_to(0, shape) for shape in half.plan.inputs])
+            read = [np.broadcast_to(0, shape) for shape in half.plan.inputs]
+            for leaf, one in zip(leaves, self.given, strict=False) if half is self.halves[0] else ():
+                if one.first >= 0:
+                    read[one.first] = batch(leaf) if one.by_rows else np.asarray(leaf)
+            error = half.call.failure(number, read)
             if isinstance(error, Missed):
                 return None
             raise error

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import re
 from typing import Any
 
 import numpy as np
@@ -147,3 +148,27 @@ def test_a_static_argument_that_an_outer_function_traces():
     with pytest.raises(ArgumentError, match=r"argument n is traced by the function around (?s:.*)static_argnums="):
         sg.grad(power)(1.5, 3)
     assert sg.grad(lambda x: power(x, 3))(1.5) == 3 * 1.5**2
+
+
+E_, IDS = np.ones((50, 3)), np.array([1, 2, 77])
+STRAY: dict[str, tuple[Any, str]] = {
+    "rows": (lambda: sg.jit(lambda E, i: E[i])(E_, IDS), "size 50: 77 at [2]"),
+    "from the end": (lambda: sg.jit(lambda E, i: E[i])(E_, np.array([[1, 2], [-51, 1]])), "size 50: -51 at [1, 0]"),
+    "the second of two": (lambda: sg.jit(lambda E, i, j: E[i, j])(E_, np.arange(2), np.array([0, 3])), "3: 3 at [1]"),
+    "made of another": (lambda: sg.grad(lambda E, i: np.sum(E[i + 1] ** 2))(E_, np.array([1, 49])), "50: 50 at [1]"),
+    "small integers": (lambda: sg.jit(lambda E, i: np.take(E, i, axis=0))(E_, IDS.astype(np.uint8)), "50: 77 at [2]"),
+    "rows of a gradient": (lambda: sg.grad(lambda E, i: np.sum(E[i]), sparse=True)(E_, IDS), "size 50: 77 at [2]"),
+    "mapped": (lambda: sg.jit(lambda E, i: sg.vmap(lambda k: E[k])(i))(E_, IDS), "size 50: 77 at [2]"),
+    "a bound call": (sg.jit(lambda E, i: E[i]).bind(E_, IDS), "size 50: 77 at [2]"),
+    "made of other numbers": (
+        lambda: sg.jit(lambda E, i: E[np.argsort(i) * 40])(E_, np.array([0.5, 2.0, 1.0])), "an axis with size 50"),
+    "in a loop": (
+        lambda: sg.jit(lambda E, i: sg.scan(lambda c, k: (c + E[k], 0.0), E[0], i))(E_, IDS), "an axis with size 50"),
+}
+
+
+@pytest.mark.parametrize("name", STRAY)
+def test_an_index_out_of_bounds_is_said_with_its_place(name):
+    call, message = STRAY[name]
+    with pytest.raises(IndexError, match=f"out of bounds for (.|\n)*{re.escape(message)}"):
+        call()

@@ -88,7 +88,7 @@ def test_a_label_out_of_range_leaves_the_state_of_the_batch_before():
     for donate in (False, True):
         step = sg.compile_step(loss, OPTIMIZERS["chain"], donate=donate)
         params, state = begun()
-        with pytest.raises(IndexError, match=r"batch 5: an index is out of bounds for an axis with size 3") as caught:
+        with pytest.raises(IndexError, match=r"batch 5: .* with size 3: 3 at \[5, 0\]") as caught:
             step.epoch(params, state, X, wrong, batch=10)
         found: Any = caught.value
         assert found.batch == 5
