@@ -77,7 +77,9 @@ MISTAKES: dict[str, tuple[Any, Any, str, Any]] = {
     "no index is batched": (a_loop_differs, batched, "stand_in", lambda x, **_: x),
     "axes are counted backwards": (a_loop_differs, vmap, "_from_front", lambda axis, rank, *_: rank - 1 - axis),
     "cotangents go to the wrong results": (transposes_differ, jvp, "pullback", turned),
-    "factors of a unit matrix are not turned": (jacobians_differ, contractions, "make", lambda _graph, _op, *xs, **_: xs[0]),
+    "factors of a unit matrix are not turned": (
+        jacobians_differ, contractions, "make", lambda _graph, _op, *xs, **_: xs[0],
+    ),
     "rows are columns": (jacobians_differ, derivatives, "_reshaped", lambda x, shape: OPS["reshape"](x.T, shape=shape)),
     "guards are forgotten": (a_guard_is_lost, guards, "conditions", lambda _graph, _condition: ()),
 }

@@ -218,7 +218,7 @@ def test_hyper_parameters_may_be_set_to_any_number():
     """Integers, single precision and arrays without axes are doubles in the state, and compile nothing."""
     params, x, y = made()
     opt = OPTIMIZERS["adam"]
-    found: dict[type, type] = {}
+    found: dict[float, Any] = {}
     rates = (0.5, np.float64(0.5), np.float32(0.5), np.array(0.5), np.array(0.5, "f4"))
     for donate in (False, True):
         step = sg.compile_step(model, opt, donate=donate)
