@@ -58,6 +58,8 @@ class Op:
         put: of what picks elements of its first operand, that array once they have other values:
             ``put(x, value, *others, **params)``; a view that is `whole` needs none: its rule puts them back.
         rows: which rows of its first operand a node is, ``rows(node)``: an operand, or a number; None for others.
+        segments: of what says of each element in which segment it is, the operand that says where these begin, and
+            behind them where the last one ends.
         repeats: of a view, that elements may be in it several times: nothing can be written through it.
         ordered: of a view, that it has all elements in the same order: a reshape.
         copies: of a view, that NumPy may need memory for it all the same.
@@ -94,6 +96,7 @@ class Op:
     aligned: bool = False
     put: Callable[..., Any] | None = None
     rows: Callable[[Node], Any] | None = None
+    segments: int | None = None
     repeats: bool = False
     ordered: bool = False
     copies: bool = False

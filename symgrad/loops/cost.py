@@ -36,7 +36,21 @@ from symgrad.loops.machine import (
     SCHEDULED,
     TRIANGLE,
 )
-from symgrad.loops.program import Around, Items, Kind, Loop, LoopProgram, Nest, Piece, Storages, Team, Walk, While
+from symgrad.loops.program import (
+    Around,
+    Items,
+    Kind,
+    Loop,
+    LoopProgram,
+    Nest,
+    Piece,
+    Storages,
+    Team,
+    Walk,
+    While,
+    paths,
+    walk,
+)
 from symgrad.ops.declare.spelling import KINDS, cost, pattern
 
 
@@ -150,10 +164,24 @@ def moved(program: LoopProgram) -> tuple[Dim, Dim]:
 def _often(program: LoopProgram) -> Iterator[tuple[Statement, Around, Any]]:
     """Yield the statements, each with the loops around it and how often it runs."""
     times: dict[Around, Any] = {}
+    known = _inside(program.body)
     for statement, around in program.paths:
+        if statement in known:
+            often, inner = known[statement]
+            yield statement, around, often * run_count(inner, statement)
+            continue
         if around not in times:
             times[around] = run_count(around)
         yield statement, around, run_count(around, statement) if statement.ranges else times[around]
+
+
+def _inside(items: Items) -> dict[Statement, tuple[Dim, Around]]:
+    """Find what stands in loops of which is known how often they go round: how often, and the loops inside of these."""
+    found: dict[Statement, tuple[Dim, Around]] = {}
+    for loop, _ in walk(items):
+        if isinstance(loop, While) and loop.total:
+            found |= {statement: (loop.total, around) for statement, around in paths(loop.body)}
+    return found
 
 
 def run_count(around: Around, statement: Statement | None = None) -> Any:
@@ -319,7 +347,9 @@ def walked(around: Around) -> Shape:
 
 def operations_of(loop: Loop) -> int:
     """Count the operations of a loop, as many as take the time of what it does; unknown extents are guessed."""
-    return sum([effort(s) * elements(walked(around)) for s, around in loop.paths]) // BLOCKED
+    known = _inside((loop,))
+    runs = [(s, *known.get(s, (1, around))) for s, around in loop.paths]
+    return sum([effort(s) * shapes.upper(often) * elements(walked(around)) for s, often, around in runs]) // BLOCKED
 
 
 def trips(loop: Loop) -> Dim:

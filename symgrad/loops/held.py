@@ -52,6 +52,7 @@ from symgrad.loops.program import (
     looped,
     nested,
     rebuild,
+    renamed,
     temporary,
 )
 from symgrad.ops.elementwise.logical import greater_equal, less, logical_and
@@ -232,6 +233,37 @@ class Again(Held):
             Statement(Access(on, ()), How.SET, Number(True, on.dtype), ()),
         )
         return (*begin, loop), new
+
+
+@dataclass(frozen=True, eq=False)
+class Segments(Held):
+    """Loops that a sum over elements in segments is: no programs, but items as they are.
+
+    Attributes:
+        items: the loops.
+        given, target: the arrays that they read, and the one whose elements they add to, or set.
+        new: arrays of their own.
+        elements: of all segments.
+        each: what is done with one.
+    """
+
+    items: Items
+    given: tuple[Array, ...]
+    target: Array
+    new: tuple[Array, ...]
+    elements: Dim
+    each: Statement
+
+    @property
+    def work(self) -> Dim:
+        """How many operations it takes."""
+        from symgrad.loops.cost import elements, estimate
+
+        return self.elements * estimate(self.each) * elements([axis.extent for axis in self.each.axes])
+
+    def unfolded(self, reads: Sequence[Array], made: Mapping[int, Array]) -> tuple[Items, list[Array]]:
+        """Return the loops, over the arrays that stand there now."""
+        return renamed(self.items, dict(zip(self.given, reads, strict=True)) | {self.target: made[0]}), [*self.new]
 
 
 def stepped(

@@ -373,11 +373,13 @@ class While(Block):
 
     Attributes:
         poll: each time it looks whether the call should stop (0: never).
+        total: how often it goes round in all iterations of the loops around it together (0: nobody knows).
     """
 
     test: Value
     body: Items
     poll: int = 0
+    total: Dim = 0
 
 
 @dataclass(frozen=True, eq=False)

@@ -86,6 +86,10 @@ def triangle(a):
     return np.linalg.qr(a)[1]
 
 
+def sparse_rows(S, x):
+    return np.sum((S @ x) ** 2)
+
+
 FILES: dict[str, tuple[Callable[[], sg.Function], tuple[str, ...] | tuple[Any, ...]]] = {
     "linear_regression": (
         lambda: sg.value_and_grad(linear_regression, (0, 1)),
@@ -107,12 +111,17 @@ FILES: dict[str, tuple[Callable[[], sg.Function], tuple[str, ...] | tuple[Any, .
     "helix": (lambda: sg.jit(helix), ("f64[n]",)),
     "follower": (lambda: sg.value_and_grad(follower), ("f64[]", "f64[n]")),
     "triangle": (lambda: sg.jit(triangle), ("f64[4,2]",)),
+    "sparse_rows": (
+        lambda: sg.value_and_grad(sparse_rows, (0, 1)), (scipy.sparse.csr_array(np.tri(5, 4)), "f64[4]"),
+    ),
     "square_root": (lambda: sg.value_and_grad(square_root), ("f64[]",)),
 }
 
 
 def specs(value: Any) -> Any:
-    """Read the specs in a structure."""
+    """Read the specs in a structure; a matrix describes itself."""
+    if scipy.sparse.issparse(value):
+        return value
     return {k: sg.spec(v) for k, v in value.items()} if isinstance(value, dict) else sg.spec(value)
 
 

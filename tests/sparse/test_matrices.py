@@ -143,9 +143,46 @@ def test_no_dense_matrix_is_made() -> None:
 
 def test_columns_are_innermost() -> None:
     """What an element adds to is looked up: that loop has no lanes, and leaps."""
-    matrix = sp.csr_array(np.ones((5, 70)))
-    text = sg.jit(lambda S, W: S @ W).lower(matrix, RNG.normal(size=(70, 16))).as_text("loops")
+    matrix, product = sp.coo_array(np.ones((5, 70))), sg.jit(lambda S, W: S @ W)
+    text = product.lower(matrix, RNG.normal(size=(70, 16))).as_text("loops")
     assert "i<350 tile 64 { i<350 {  }; i<350 { j<16 simd {  } } }" in text
+    text = product.lower(matrix.tocsr(), RNG.normal(size=(70, 16))).as_text("loops")
+    assert "i<5 { i<16 simd {  }; while { j<16 simd {  } }; i<16 simd {  } }" in text
+
+
+def test_rows_are_loops_over_their_elements() -> None:
+    """Empty rows, one element, none; unknown sizes; verified, and to the same bits with any number of threads."""
+    def every(S: Any, x: Any, y: Any) -> list[Any]:
+        W = np.stack([x, x * x, 1 - x], axis=1)
+        return [S @ x, S.T @ y, S.sum(axis=1), S @ W, S + y[:, None] * x, S.multiply(y[:, None]) @ x, S.diagonal(1)]
+
+    compiled = sg.jit(every, options=sg.Options(verify=True))
+    some = sp.csr_array(np.array([[0, 0, 0], [1.5, 0, -2], [0, 0, 0], [0, 3, 0], [0, 0, 0]]))
+    sizes = [some, sp.csr_array(some.toarray() * [1, 0, 0]), sp.csr_array((5, 3)), sp.csr_array(np.ones((5, 3)))]
+    for one in (*sizes, some.astype(np.float32), sp.csr_array(np.ones((1, 3))), sp.csr_array((0, 3))):
+        kind = np.int64 if one.nnz == 3 else np.int32
+        one.indptr, one.indices = one.indptr.astype(kind), one.indices.astype(kind)
+        x, y = RNG.normal(size=3).astype(one.dtype), RNG.normal(size=one.shape[0]).astype(one.dtype)
+        for number, (found, want) in enumerate(zip(compiled(one, x, y), every(one, x, y), strict=True)):
+            np.testing.assert_allclose(found, want, rtol=1e-6, atol=1e-6, err_msg=f"{one!r}, {number}")
+    big = sp.random_array((30_000, 20_000), density=2e-3, rng=RNG, format="csr")
+    x, found, threads = RNG.normal(size=20_000), [], sg.get_num_threads()
+    product = sg.jit(lambda S, x: S @ x, options=sg.Options(verify=True))
+    try:
+        for count in (1, 2, 3):
+            sg.set_num_threads(count)
+            found.append(product(big, x))
+    finally:
+        sg.set_num_threads(threads)
+    assert "threads {" in product.lower(big, x).as_text("loops")
+    assert all(np.array_equal(one, found[0]) for one in found)
+    np.testing.assert_allclose(found[0], big @ x, rtol=1e-11, atol=1e-12)
+    assert product.cost(big, x).flops == 2 * big.nnz
+    for part, place in (("indptr", -1), ("indices", big.nnz // 2)):
+        wrong = big.copy()
+        getattr(wrong, part)[place] = big.nnz + 7
+        with pytest.raises(IndexError, match="out of bounds"):
+            product(wrong, x)
 
 
 def test_what_is_outside_may_change() -> None:

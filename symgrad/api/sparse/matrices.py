@@ -16,7 +16,7 @@ from symgrad.ops.arrays.indexing import gather, scatter_add
 from symgrad.ops.arrays.joining import lift
 from symgrad.ops.arrays.updates import add_at
 from symgrad.ops.declare.forms import INT, dims, shape_of
-from symgrad.ops.linalg.sparse import sparse_matmul
+from symgrad.ops.linalg.sparse import segments, sparse_matmul
 from symgrad.trace.constants import is_sparse
 from symgrad.trace.lines import user_line
 from symgrad.trace.nested import settled
@@ -77,10 +77,7 @@ class Matrix:
         if self.format == "coo":
             return self.where
         indices, starts = self.where
-        ends = starts[1:-1]  # of all rows but the last: behind each, the next one begins
-        ones = np.ones_like(ends, dtype=INT)
-        begun = scatter_add(ones, ends, axes=(0,), shape=(shapes.simplified(shape_of(indices)[0] + 1),))
-        major = np.cumsum(begun)[:-1]
+        major = segments(starts, count=shape_of(indices)[0])
         return (major, indices) if self.format == "csr" else (indices, major)
 
     def __getattr__(self, name: str) -> Any:
@@ -286,9 +283,7 @@ def _product(matrix: Matrix, other: Any) -> Any:
         raise ShapeError(f"matmul: a matrix {matrix.shape} and an array {shapes.show(shape_of(other))}",
                          line=user_line())
     kind = np.result_type(matrix.dtype, other.dtype)
-    wide = other if other.ndim == 2 else np.expand_dims(other, 1)
-    made = sparse_matmul(matrix.data.astype(kind), *matrix.coords, wide.astype(kind), rows=matrix.shape[0])
-    return made if other.ndim == 2 else made[:, 0]
+    return sparse_matmul(matrix.data.astype(kind), *matrix.coords, other.astype(kind), rows=matrix.shape[0])
 
 
 # -- as arguments and results, and where a matrix from outside meets a traced value

@@ -33,9 +33,10 @@ from symgrad.ir.notation import (
 )
 from symgrad.ir.op import Elementwise, Result
 from symgrad.ir.program import Program
-from symgrad.ir.shapes import Dim
+from symgrad.ir.shapes import Dim, simplified
 from symgrad.loops.held import COUNTS, Again, Counter, HeldBranch, Repeat, standing
 from symgrad.loops.program import Array, Check, Kind, LoopProgram
+from symgrad.loops.statements.segments import by_segment, has_own_sums, segment_sum
 from symgrad.ops.control import call, cond, scan, while_
 from symgrad.ops.control import counted as counted_
 from symgrad.ops.declare import leaves
@@ -85,6 +86,7 @@ class _Binding:
     lowering: _Lowering
     node: Node
     arrays: dict[int, Array]
+    inside: bool = False  # indices are checked where they are used
 
     def read(self, a: Access) -> Any:
         if a.array < 0:
@@ -96,7 +98,18 @@ class _Binding:
         return Access(self.arrays[a.array], tuple([self.index(i) for i in a.indices]), a.flat)
 
     def index(self, i: Any) -> Any:
-        return self.lowering.place(self.node, i, self.read) if isinstance(i, Lookup) else i
+        return self.lowering.place(self.node, i, self.read, inside=self.inside) if isinstance(i, Lookup) else i
+
+
+class _Sources(dict[Node, Element]):
+    """What stands where; numbers of segments stand nowhere until somebody asks."""
+
+    def __init__(self, lowering: _Lowering) -> None:
+        self.lowering = lowering
+
+    def __missing__(self, node: Node) -> Element:
+        self[node] = self.lowering.lowered(node)
+        return self[node]
 
 
 class _Lowering:
@@ -104,7 +117,7 @@ class _Lowering:
 
     def __init__(self, program: Program, around: _Lowering | None = None) -> None:
         self.program = program
-        self.sources: dict[Node, Element] = {}
+        self.sources: dict[Node, Element] = _Sources(self)
         self.statements: list[Statement] = []
         self.arrays: list[Array] = []
         self.checks: list[Check] = [] if around is None else around.checks
@@ -143,7 +156,7 @@ class _Lowering:
                 self.sources[node] = self.several[node.inputs[0]][node.param("number")]
             elif node.op in self.lowers:
                 self.several[node] = self.lowers[node.op](self, node)
-            elif node not in self.sources:
+            elif node not in self.sources and node.op.segments is None:
                 self.sources[node] = self.lowered(node)
 
     def repeated(self, node: Node) -> list[Element]:
@@ -343,11 +356,34 @@ class _Lowering:
         kinds = [(node.shape, node.dtype), *body.temporaries]
         arrays = {-1 - k: self.temporary(*kind, node.line) for k, kind in enumerate(kinds)}
         for statement in body.statements:
-            self.statements.append(self.bound(statement, node, arrays))
+            found = by_segment(statement, node)
+            if found is None:
+                self.statements.append(self.bound(statement, node, arrays))
+            else:
+                self.in_segments(*found, node, arrays)
         return _all_of(arrays[-1])
 
-    def bound(self, statement: Statement, node: Node, arrays: dict[int, Array]) -> Statement:
-        here = _Binding(self, node, arrays)
+    def in_segments(
+        self, statement: Statement, element: Axis, segment: Axis, bounds: Node, node: Node, arrays: dict[int, Array],
+    ) -> None:
+        """Lower a sum over elements in segments, whose indices are checked inside of its loops."""
+        s = without_ones(self.bound(statement, node, arrays, inside=True))
+        count = simplified(element.extent + 1)
+        if not isinstance(self.sources[bounds].at((segment,)), Access):
+            self.sources[bounds] = _all_of(self.copied(bounds, self.sources[bounds]))
+        self.checks.append(Check(len(self.checks) + 1, count, node.line))
+        begin, end = [Lookup(self.sources[bounds].at((segment + k,)), count, len(self.checks)) for k in range(2)]
+        array, indices = s.target.array, s.target.indices
+        begun = has_own_sums(s, element, segment) and array.shape[indices.index(segment)] == segment.extent
+        if begun and self.statements[-1].target.array is array:
+            self.statements.pop()  # a body begins its sums with zeros
+        held = segment_sum(s, element, segment, (begin, end), begun=begun)
+        self.statements += standing(held, held.given, [held.target], node.line)
+
+    def bound(
+        self, statement: Statement, node: Node, arrays: dict[int, Array], *, inside: bool = False,
+    ) -> Statement:
+        here = _Binding(self, node, arrays, inside)
         if statement.routine is not None:
             self.strided(node, statement.value)
         if statement.how == How.CHECK:
@@ -356,7 +392,7 @@ class _Lowering:
         prefix, target = frozenset([arrays[k] for k in statement.prefix]), here.at(statement.target)
         return statement.with_(target=target, value=mapped(statement.value, here.read, here.index), prefix=prefix)
 
-    def place(self, node: Node, lookup: Lookup, found: Callable[[Access], Any]) -> Any:
+    def place(self, node: Node, lookup: Lookup, found: Callable[[Access], Any], *, inside: bool = False) -> Any:
         """Bind an index that is looked up; what is counted and certain to lie on the axis is no lookup."""
         read = found(lookup.access)
         if isinstance(read, Number):  # one known place; it was checked while tracing
@@ -373,6 +409,9 @@ class _Lowering:
             return Lookup(read, extent, SURE)
         if not self.checked(numbers, extent):
             return Lookup(read, extent, 0)
+        if inside:
+            self.checks.append(Check(len(self.checks) + 1, extent, node.line))
+            return Lookup(read, extent, len(self.checks))
         if key not in self.places:
             self.places[key] = self.checked_places(node, numbers, extent)
         return Lookup(lookup.access.of(self.places[key]), extent, SURE)
