@@ -118,7 +118,10 @@ def gammainc_by_shape(a: Any, x: Any, order: int) -> Any:
         exponent = np.where(above, (column - 1) * turn - place * u, -column * u - place * np.expm1(-u))
         return exponent, _bell((order, 0), _gamma_slopes(column, log[..., None] + turn))
 
-    found = np.exp(own * log - end - OPS["gammaln"](own)) * tail_integral(
+    few = (own < 100) & (end < 500)  # where no factor overflows: a logarithm's rounding would be that of all digits
+    product = np.where(few, end, 1) ** np.where(few, own, 1) * np.exp(-end) / OPS["gamma"](np.where(few, own, 1))
+    front = np.where(few, product, np.exp(own * log - end - OPS["gammaln"](own)))
+    found = front * tail_integral(
         np.where(upper, end - own + 1, own - end), np.where(upper, np.maximum(own - 1, 0), end), logarithm)
     outside = np.where((a > 0) & ((x == 0) | (x == inf)), 0, nan)
     return np.where(valid, np.where(lifted, step, 0) + np.where(upper, -found, found), outside).astype(x.dtype)
