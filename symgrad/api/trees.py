@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.errors import ArgumentError, ShapeError
+from symgrad.errors import ArgumentError, ArgumentValueError, ShapeError
 from symgrad.ops.arrays.joining import lift
 from symgrad.trace import optree
 from symgrad.trace.structures import flattened, is_pattern
@@ -53,9 +53,18 @@ def tree_paths(tree: Any) -> list[str]:
     return ["/".join(map(str, path)) for path in flattened(tree, is_leaf=is_pattern)[1].paths()]
 
 
+def distinct(paths: list[str]) -> list[str]:
+    """Refuse paths of which two are one, as in ``{"a/b": ..., "a": {"b": ...}}`` and ``{1: ..., "1": ...}``."""
+    if len({*paths}) < len(paths):
+        twice = next(path for k, path in enumerate(paths) if path in paths[:k])
+        raise ArgumentValueError(f"two parameters are called {twice!r}", instead="keys whose paths differ")
+    return paths
+
+
 def gradients_by_path(params: Any, grads: Any) -> dict[str, Any]:
     """Give gradients the paths of their parameters; those that are None, or not there, are left out."""
-    shapes = dict(zip(tree_paths(params), map(np.shape, flattened(params, is_leaf=is_pattern)[0]), strict=True))
+    leaves = flattened(params, is_leaf=is_pattern)[0]
+    shapes = dict(zip(distinct(tree_paths(params)), map(np.shape, leaves), strict=True))
     found = dict(zip(tree_paths(grads), flattened(grads, is_leaf=is_pattern)[0], strict=True))
     for path, grad in found.items():
         if path not in shapes:

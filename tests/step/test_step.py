@@ -115,6 +115,12 @@ ERRORS = {
     "no optimizer of ours": (lambda: sg.compile_step(model, sg.optim), "which has no update()"),
     "a word": (lambda: sg.compile_step(model, OPTIMIZERS["sgd"], on_nan="stop"), "compile_step(on_nan='stop')"),
     "no such path": (lambda: _stepped(frozen=("in/V",)), "'in/V' names no parameter\n  instead: some of idle, in/W"),
+    "one path": (
+        lambda: _of_tree({"a/b": np.ones(2), "a": {"b": np.ones(2)}}, lambda p: np.sum(p["a/b"] * p["a"]["b"])),
+        "two parameters are called 'a/b'"),
+    "one key": (
+        lambda: _of_tree({"l": {1: np.ones(2), "1": np.ones(2)}}, lambda p: np.sum(p["l"][1] * p["l"]["1"])),
+        "two parameters are called 'l/1'"),
     "nothing to do": (lambda: _stepped(frozen=("in", "out")), "model() uses no parameter that is not frozen"),
     "another gradient": (lambda: _applied({"out": {"V": np.ones(4)}}), "a gradient of out/V, and the parameters are"),
     "another shape": (
@@ -129,6 +135,12 @@ def _stepped(name="sgd", state=None, **settings):
     opt = OPTIMIZERS[name]
     params, x, y = made()
     return sg.compile_step(model, opt, **settings)(params, opt.init(params) if state is None else state, x, y)
+
+
+def _of_tree(params, loss):
+    with pytest.raises(sg.SymgradError, match="two parameters are called"):
+        OPTIMIZERS["sgd"].update(params, params, OPTIMIZERS["sgd"].init(params))
+    sg.compile_step(loss, OPTIMIZERS["sgd"])(params, OPTIMIZERS["sgd"].init(params))
 
 
 def _applied(grads):

@@ -16,7 +16,7 @@ from symgrad.api.modes.derivatives import jit, loss_at, with_gradient
 from symgrad.api.modes.mode import function
 from symgrad.api.sparse.rows import RowSparse
 from symgrad.api.step.fused import COUNTED, NUMPYS, Fused, Moved, own, parts, places_of, shown, update_of, with_numbers
-from symgrad.api.trees import gradients_by_path, tree_map, tree_paths
+from symgrad.api.trees import distinct, gradients_by_path, tree_map, tree_paths
 from symgrad.build.call import MISS
 from symgrad.errors import ArgumentError, ArgumentValueError, NonFiniteError, SymgradError
 from symgrad.options import Options
@@ -626,7 +626,7 @@ def _value_and_gradient(
     point = loss_at(fun, signature, leaves, has_aux=has_aux)
     places = [k for k, place in enumerate(signature.positions) if place == 0]
     tree = signature.tree.child(0).child(0)
-    paths = ["/".join(map(str, path)) for path in tree.paths()]
+    paths = distinct(["/".join(map(str, path)) for path in tree.paths()])
     stay, inputs = _frozen(paths, frozen), point.program.inputs
     used = {*replace(point.program, inputs=(), outputs=point.program.outputs[:1]).nodes()}
     wanted = {path: k for path, k in zip(paths, places, strict=True) if path not in stay and inputs[k] in used}
