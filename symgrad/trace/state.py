@@ -98,6 +98,17 @@ class Trace:
         self.require(0, simplified(left + int(strictly != large)), otherwise)
         return large
 
+    def fits(self, extent: Any) -> None:
+        """Require that an extent fits in 64 bits, where that is not certain: elsewhere it is a number of Python's."""
+        import sympy
+
+        powers, products, numbers = [extent.expand().atoms(kind) for kind in (sympy.Pow, sympy.Mul, sympy.Integer)]
+        if (
+            any(power.exp > 1 for power in powers) or any(len(product.free_symbols) > len("nm") for product in products)
+            or any(abs(number) >= 1 << 20 for number in numbers)
+        ):
+            self.require(simplified(extent + _LONG // 2), _LONG - 1, f"{extent} does not fit in 64 bits: {_APART}")
+
     def equal(self, one: Dim, other: Dim, otherwise: str) -> bool:
         """Whether two extents are equal. Where calls differ in that they are taken not to be, which each call checks.
 
@@ -115,6 +126,7 @@ class Trace:
 
 _APART = "it needs a compilation of its own"
 _LARGE = 2**40
+_LONG = 2**63
 
 MARK = "__symgrad_conditions__"
 """A name that NumPy's Python sees while it runs on traced arrays: of what says to what a condition on them comes."""

@@ -173,6 +173,11 @@ class Tracer:
         return self._node.dtype.itemsize
 
     @property
+    def nbytes(self) -> Any:
+        """Bytes of all elements."""
+        return self.size * self.itemsize
+
+    @property
     def device(self) -> str:
         """Where NumPy's arrays are."""
         return "cpu"
@@ -554,6 +559,7 @@ class Extent:
 
     def tracer(self, weak: type = int) -> Tracer:
         """Return the extent as a traced number."""
+        self.owner.fits(self.dim)
         node = self.owner.graph.node(
             leaves.extent, (), (shapes.simplified(self.dim),), (), INT, self.owner.graph.line or user_line()
         )
@@ -565,17 +571,24 @@ class Extent:
             return other * operator.index(self)
         if issubclass(type(other), (Extent, int, np.integer)) and exact is not None:
             right = other.dim if type(other) is Extent else int(other)
-            if ufunc in _DIVIDES and right == 0:
-                raise ZeroDivisionError("integer division or modulo by zero")
-            if ufunc in _DIVIDES and not getattr(right, "is_nonzero", True):
-                self.owner.greater(right, 0, "a division", unless=True)
+            if ufunc in _DIVIDES:
+                self._divide_by(self.dim if swap else right)
             dim = shapes.simplified(exact(right, self.dim) if swap else exact(self.dim, right))
             return dim if type(dim) is int else Extent(dim, self.owner)
         pair = (other, self.tracer()) if swap else (self.tracer(), other)
+        if type(other) in {Extent, int, float} and ufunc is np.true_divide:
+            self._divide_by(self.dim if swap else getattr(other, "dim", other))
         result = ufunc(*pair)
         if type(other) in {Extent, int, float}:
             result.weak = float
         return result
+
+    def _divide_by(self, number: Any) -> None:
+        """Raise where Python does, for it divides by zero; calls where an extent is zero are compiled apart."""
+        if number == 0:
+            raise ZeroDivisionError("division by zero")
+        if not getattr(number, "is_nonzero", True):
+            self.owner.greater(number, 0, "a division", unless=True)
 
     def __neg__(self) -> Any:
         return self._with(-1, operator.mul, np.multiply)
@@ -687,7 +700,8 @@ for _name, _method in {
     "pow": _power,
     "lt": _comparison("is_negative", greater=False), "le": _comparison("is_nonpositive", greater=False),
     "gt": _comparison("is_positive", greater=True), "ge": _comparison("is_nonnegative", greater=True),
-    "bool": _condition, "int": _refusing("int()"),
+    "bool": _condition, "int": _refusing("int()"), "str": _refusing("str()"),
+    "format": lambda self, _form: _refusing("a text with it")(self),
 }.items():
     setattr(Extent, f"__{_name}__", _method)
 

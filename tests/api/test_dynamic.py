@@ -82,6 +82,23 @@ def test_places_and_quotients_of_extents():
         quotient(np.ones(5), np.ones(0))
 
 
+def test_numbers_made_of_extents():
+    """Python's integers know no bounds, dividing by zero raises, and a text has the number."""
+    weights = {"3": 5.0}
+    forms = (
+        lambda x: x * len(x) ** 30 + len(x) * 2**61, lambda x: x * (10**20 * len(x)), lambda x: x * 7 ** -len(x),
+        lambda x: x * weights.get(f"{len(x)}", 2.0), lambda x: x * weights.get(str(len(x)), x.nbytes),
+    )
+    for form in forms:
+        function = sg.jit(form, options=INTERPRETED)
+        for n in (2, 4, 3, 5):
+            same(function(np.ones(n)), form(np.ones(n)))
+    inverse = sg.jit(lambda x: np.sum(x) + 1 / len(x), options=INTERPRETED)
+    assert [inverse(np.ones(n)) for n in (2, 4)] == [2.5, 4.25]
+    with pytest.raises(ZeroDivisionError):
+        inverse(np.ones(0))
+
+
 @pytest.mark.parametrize("make", [
     lambda x: np.zeros(len(x) - 3) + x[0],
     lambda x: np.sum(np.full((2, len(x) - 3), x[0])),
