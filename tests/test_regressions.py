@@ -122,7 +122,7 @@ def test_long_single_precision_sums_keep_their_digits(threads):
     assert abs(total / exact - 1) < 2e-6
 
 
-@pytest.mark.parametrize("name", ["expit", "logaddexp", "product", "clip", "larger"])
+@pytest.mark.parametrize("name", ["expit", "logaddexp", "product", "clip", "larger", "block2", "lanes"])
 def test_a_function_may_have_the_name_of_one_of_ours(name):
     """`def expit(x): return special.expit(x)` made two C functions sg_expit."""
     A = np.random.default_rng(0).normal(size=(64, 64))

@@ -17,8 +17,11 @@ from symgrad.ir import shapes
 from symgrad.ir.notation import Access, Apply, Axis, How, IndexValue, Statement, Value, looked_up
 from symgrad.ir.shapes import Dim, Shape
 from symgrad.loops.machine import (
+    ACROSS,
     ADDED,
     ADDED_APART,
+    ALONE,
+    BESIDE,
     BLOCK_VECTOR,
     BLOCKED,
     CALL,
@@ -29,6 +32,10 @@ from symgrad.loops.machine import (
     FAR_BYTES,
     INNER,
     MATRIX,
+    NARROW_COLUMNS,
+    NARROW_GAIN,
+    NARROW_MOST,
+    NARROW_ROWS,
     OUTER,
     PACKED,
     PACKED_APART,
@@ -404,3 +411,19 @@ def blocks(nest: Nest, s: Statement) -> float:
     added = rows * lanes * -(-depth // PANEL) * (ADDED if by_ones(s.target) else ADDED_APART)
     done = padded(rows) * depth * padded(lanes) / (2 * BLOCK_VECTOR)
     return (done if nest.product.part is None else TRIANGLE * done) + packed + added
+
+
+def narrow(nest: Nest, rows: Loop, few: Loop, lanes: int, *, along: bool) -> bool:
+    """Whether a sum of products with a few columns is faster with lanes along its depth, or else along its rows.
+
+    Counted are vectors that are multiplied and added, in blocks whose lanes are the nest's own and in the others, and
+    elements that are packed.
+    """
+    many, deep, width = extent(rows), extent(nest.depth), extent(few)
+    as_rows, as_lanes = (many, width) if few is nest.lanes else (width, many)
+    vectors = -(-as_lanes // lanes) if as_lanes > lanes else ALONE
+    blocked = (-(-as_rows // BLOCK_VECTOR) * BLOCK_VECTOR + lanes) * deep * vectors
+    block = NARROW_ROWS if along else NARROW_ROWS * lanes
+    done = -(-many // block) * block * deep * -(-width // NARROW_COLUMNS) * NARROW_COLUMNS / lanes
+    ended = (ACROSS * many + deep) * width if along else BESIDE * many * width
+    return lanes > 1 and width <= NARROW_MOST and done + ended < NARROW_GAIN * blocked

@@ -27,7 +27,8 @@ from symgrad.ir.notation import (
     substitute,
 )
 from symgrad.ir.shapes import bare, simplified, symbol, upper
-from symgrad.loops.machine import LINE, WAKES
+from symgrad.loops.cost import narrow
+from symgrad.loops.machine import LINE, NARROW_ROWS, WAKES
 from symgrad.loops.program import COUNT, Cond, Kind, Loop, Outlined, Piece, Place, Walk, While, paths, touched, walk
 from symgrad.ops.declare.forms import ANSWERS
 from symgrad.ops.declare.spelling import BEYOND, FLAG, NOT_A_NUMBER, SET, UNLESS, ctype, pattern, stored, suffix, uses
@@ -71,7 +72,7 @@ if TYPE_CHECKING:
 
     from symgrad.errors import Line
     from symgrad.ir.notation import Value
-    from symgrad.loops.program import Array, Items, LoopProgram, Slot, Storage
+    from symgrad.loops.program import Array, Items, LoopProgram, Nest, Slot, Storage
     from symgrad.options import Target
     from symgrad.render.views import ItemView
 
@@ -87,8 +88,8 @@ LETTERS = "ijklmpqrsuvw"
 """Names of loop variables."""
 
 FUNCTIONS = {
-    "sg_blas": (), "sg_product": (), "sg_gemm": ("sg_product",), "sg_product_part": ("sg_product",),
-    "sg_solve_strip": ("sg_product",),
+    "sg_blas": (), "sg_product": (), "sg_product_narrow": (), "sg_gemm": ("sg_product",),
+    "sg_product_part": ("sg_product",), "sg_solve_strip": ("sg_product",),
     "sg_solve": ("sg_product", "sg_solve_strip"), "sg_cholesky": ("sg_product", "sg_solve_strip"),
     "sg_cholesky_pullback": ("sg_product", "sg_solve_strip"),
     "sg_cholesky_pushforward": ("sg_product", "sg_solve_strip"), "sg_symmetric_product": ("sg_product",),
@@ -101,6 +102,9 @@ FUNCTIONS = {
     "sg_cofactors": ("sg_product", "sg_solve_strip", "sg_solve", "sg_lu", "sg_lu_solve"),
 }
 """The functions of whole matrices, in the order in which they stand in C, each with those that it calls."""
+
+NARROW = 256
+"""The bits of a vector where the toolchain names no width: compilers make it of narrower ones if they must."""
 
 ACCUMULATIONS = {
     How.MAXIMUM: np.maximum, How.MINIMUM: np.minimum, How.OR: np.logical_or, How.AND: np.logical_and,
@@ -862,17 +866,33 @@ class Block:
             return f"{stop} - {start}"
 
         left, right = value.args[made.left], value.args[1 - made.left]
+        rows, depth, lanes = nest.loops
         end, part = suffix(value.dtype), made.part
         function = ("sg_gemm" if made.whole else "sg_product") if part is None else "sg_product_part"
-        extents = [extent(loop) for loop in nest.loops]
+        if function == "sg_product":
+            if self.is_narrow(left, rows, nest, lanes):
+                function = "sg_product_narrow"
+            elif self.is_narrow(right, lanes, nest, rows):
+                function, left, right, rows, lanes = "sg_product_narrow", right, left, lanes, rows
+        extents = [extent(loop) for loop in (rows, depth, lanes)]
         if part is not None:
             extents += [str(int(part.rows)), str(int(part.after)), str(part.least)]
-        self.helpers |= {(name, ctype(value.dtype), end) for name in ("sg_product", function)}
+        called = {function} if function == "sg_product_narrow" else {"sg_product", function}
+        self.helpers |= {(name, ctype(value.dtype), end) for name in called}
         arguments = [
-            ", ".join(extents), operand(left, nest.rows, nest.depth), operand(right, nest.depth, nest.lanes),
-            operand(nest.statement.target, nest.rows, nest.lanes),
+            ", ".join(extents), operand(left, rows, depth), operand(right, depth, lanes),
+            operand(nest.statement.target, rows, lanes),
         ]
         return CallView(f"{function}{end}", ",\n    ".join(arguments), fails=False)
+
+    def is_narrow(self, operand: Access, rows: Loop, nest: Nest, few: Loop) -> bool:
+        """Whether lanes along the depth or the rows of an operand are faster than lanes along a few columns."""
+        dtype = nest.statement.target.array.dtype
+        lanes = vector_bits(suffix(dtype), self.target) // (8 * dtype.itemsize)
+        whole = [type(loop.extent) is int and loop.window is None for loop in (few, rows)]
+        by_depth, by_row = [stride(operand, loop.members, self.storage[operand.array]) for loop in (nest.depth, rows)]
+        beside = whole[1] and by_row == 1 and rows.extent >= lanes * NARROW_ROWS
+        return whole[0] and (by_depth == 1 or beside) and narrow(nest, rows, few, lanes, along=by_depth == 1)
 
     def begin(self, access: Access, loops: tuple[Loop, ...]) -> str:
         """Print the address of the first element that a product's loops touch."""
@@ -964,6 +984,11 @@ class Block:
 
 def _common_path(first: tuple[int, ...], second: tuple[int, ...]) -> tuple[int, ...]:
     return tuple([a for a, _ in takewhile(lambda pair: pair[0] == pair[1], zip(first, second, strict=False))])
+
+
+def vector_bits(end: str, target: Target) -> int:
+    """Return the bits of a vector of numbers of a suffix: those of one number where there are none."""
+    return (32 if end else 64) if target.plain else target.vector_bits or NARROW
 
 
 def stride(access: Access, members: frozenset[Axis], storage: Storage) -> Any:

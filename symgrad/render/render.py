@@ -20,14 +20,11 @@ from symgrad.ops.declare.forms import LIBRARY
 from symgrad.ops.declare.spelling import stored
 from symgrad.ops.elementwise.selection import astype
 from symgrad.options import TEAM, Options, Target
-from symgrad.render.functions import FUNCTIONS, Functions, foreign, words
+from symgrad.render.functions import FUNCTIONS, Functions, foreign, vector_bits, words
 from symgrad.render.printer import literal
 from symgrad.render.source import Source
 from symgrad.render.templates import TEMPLATES, environment
 from symgrad.render.views import ArrayView, CheckView, FunctionView, PointerView, ScipyCallView, SourceView
-
-NARROW = 256
-"""The bits of a vector where the toolchain names no width: compilers make it of narrower ones if they must."""
 
 SINGLE = np.dtype(np.float32)
 
@@ -40,8 +37,9 @@ PACKAGED = frozenset({"sg_maximum", "sg_minimum"})
 BLAS = frozenset({"sg_gemm", "sg_solve", "sg_cholesky", "sg_lu"})
 """Functions of whole matrices that a BLAS does where it is asked for (`sg_blas` says where it is)."""
 
+LINALG = "linalg.c.jinja"
 FILES = {
-    "sg_product": "product.c.jinja", "sg_product_part": "product.c.jinja",
+    **dict.fromkeys(("sg_product", "sg_product_part", "sg_product_narrow"), "product.c.jinja"),
     "sg_blas": "blas.c.jinja", "sg_gemm": "blas.c.jinja",
     "sg_argsort": "sorting.c.jinja", "sg_searchsorted": "sorting.c.jinja",
     **dict.fromkeys(("sg_rows", "sg_turns", "sg_orthonormal", "sg_eigh", "sg_svd"), "decompositions.c.jinja"),
@@ -166,9 +164,9 @@ def scipy_calls(helpers: set[tuple[str, str, str]], target: Target) -> str:
 
 @cache
 def helper_names() -> tuple[str, ...]:
-    """List the helper functions there are, as the template's text says: to compile it takes 40 ms."""
-    text = (TEMPLATES / "helpers.c.jinja").read_text(encoding="utf-8")
-    return tuple(re.findall(r"% macro (sg_\w+)\(", text))
+    """List the names that stand in C beside a function, as the templates' texts say: to compile them takes 40 ms."""
+    texts = [(TEMPLATES / file).read_text(encoding="utf-8") for file in {"helpers.c.jinja", LINALG, *FILES.values()}]
+    return tuple(sorted({name for text in texts for name in re.findall(r"\bsg_[a-z_]*[a-z]", text)}))
 
 
 def small_call(loops: LoopProgram, small: LoopProgram, functions: Functions) -> CheckView:
@@ -187,9 +185,8 @@ def small_call(loops: LoopProgram, small: LoopProgram, functions: Functions) -> 
 
 def entry_of(name: str) -> str:
     """Name the C function after the user's, which may have the name of one of ours (`expit`)."""
-    ours = [*helper_names(), *FUNCTIONS]
     entry = f"sg_{name}"
-    return f"{entry}_" if any(re.fullmatch(rf"{own}(f|_[biu]\d*)?", entry) for own in ours) else entry
+    return f"{entry}_" if re.fullmatch(rf"({'|'.join(helper_names())})(\d*f?|_[biu]\d*)", entry) else entry
 
 
 def helper_order(helper: tuple[str, str, str]) -> tuple[bool, int, tuple[str, str, str]]:
@@ -203,8 +200,8 @@ def helper_order(helper: tuple[str, str, str]) -> tuple[bool, int, tuple[str, st
 def helper(name: str, kind: str, end: str, target: Target, *, once: bool = False) -> str:
     """Print one helper function for a C type; with `once`, compilers are not to copy it for each of its calls."""
     if name in FUNCTIONS:
-        bits = (32 if end else 64) if target.plain else target.vector_bits or NARROW
-        file = FILES.get(name, "linalg.c.jinja")
+        bits = vector_bits(end, target)
+        file = FILES.get(name, LINALG)
         whole = getattr(environment().get_template(f"{file}:{name}").module, name)
         library = (target.blas and not target.package,) if name in BLAS - {"sg_gemm"} else ()
         named = {"once": once} if name == "sg_product" else {}

@@ -171,6 +171,166 @@ static inline int sg_stopped(const volatile int32_t *stop) {
     return stop != 0 && *stop != 0;
 }
 
+/* gcc 12 reads a vector again for each of its uses, and loads take longer than sums then: not where it is in a register. */
+#ifndef SG_LOADED
+#if defined(__GNUC__) && !defined(__clang__) && defined(__AVX__)
+#define SG_LOADED(vector) __asm__ ("" : "+x"(vector))
+#else
+#define SG_LOADED(vector) (void)(vector)
+#endif
+#endif
+typedef double sg_vector_4 __attribute__((vector_size(32), aligned(8), may_alias));
+typedef double sg_vector_2 __attribute__((vector_size(16), aligned(8), may_alias));
+
+/* c[r, l] += sum over k of a[r, k] * lines[l, k] for up to 2 rows and 5 lines, lanes along the depth. */
+static void sg_product_along(
+    int64_t rows, int64_t depth, int64_t width, const double *a, int64_t a_row, const double *lines, int64_t line,
+    double *c, int64_t c_row, int64_t c_lane)
+{
+    const int64_t whole = depth - depth % 4;
+    const double *const a0 = a;
+    const double *const a1 = a + (rows > 1 ? 1 : 0) * a_row;
+    const double *const b0 = lines;
+    const double *const b1 = lines + (width > 1 ? 1 : 0) * line;
+    const double *const b2 = lines + (width > 2 ? 2 : 0) * line;
+    const double *const b3 = lines + (width > 3 ? 3 : 0) * line;
+    const double *const b4 = lines + (width > 4 ? 4 : 0) * line;
+    sg_vector_4 s00 = {0}, s01 = {0};
+    sg_vector_4 s10 = {0}, s11 = {0};
+    sg_vector_4 s20 = {0}, s21 = {0};
+    sg_vector_4 s30 = {0}, s31 = {0};
+    sg_vector_4 s40 = {0}, s41 = {0};
+    for (int64_t k = 0; k < whole; k += 4) {
+        const sg_vector_4 x0 = *(const sg_vector_4 *)(const void *)(a0 + k), x1 = *(const sg_vector_4 *)(const void *)(a1 + k);
+        sg_vector_4 y0 = *(const sg_vector_4 *)(const void *)(b0 + k);
+        SG_LOADED(y0);
+s00 += x0 * y0; s01 += x1 * y0;
+        sg_vector_4 y1 = *(const sg_vector_4 *)(const void *)(b1 + k);
+        SG_LOADED(y1);
+s10 += x0 * y1; s11 += x1 * y1;
+        sg_vector_4 y2 = *(const sg_vector_4 *)(const void *)(b2 + k);
+        SG_LOADED(y2);
+s20 += x0 * y2; s21 += x1 * y2;
+        sg_vector_4 y3 = *(const sg_vector_4 *)(const void *)(b3 + k);
+        SG_LOADED(y3);
+s30 += x0 * y3; s31 += x1 * y3;
+        sg_vector_4 y4 = *(const sg_vector_4 *)(const void *)(b4 + k);
+        SG_LOADED(y4);
+s40 += x0 * y4; s41 += x1 * y4;
+    }
+    double sums[40] __attribute__((aligned(64)));
+    *(sg_vector_4 *)(void *)(sums + 0) = s00;
+    *(sg_vector_4 *)(void *)(sums + 4) = s01;
+    *(sg_vector_4 *)(void *)(sums + 8) = s10;
+    *(sg_vector_4 *)(void *)(sums + 12) = s11;
+    *(sg_vector_4 *)(void *)(sums + 16) = s20;
+    *(sg_vector_4 *)(void *)(sums + 20) = s21;
+    *(sg_vector_4 *)(void *)(sums + 24) = s30;
+    *(sg_vector_4 *)(void *)(sums + 28) = s31;
+    *(sg_vector_4 *)(void *)(sums + 32) = s40;
+    *(sg_vector_4 *)(void *)(sums + 36) = s41;
+    for (int64_t k = whole; k < depth; ++k) {
+        for (int64_t l = 0; l < width; ++l) {
+            for (int64_t r = 0; r < rows; ++r) sums[(l * 2 + r) * 4 + k - whole] += a[r * a_row + k] * lines[l * line + k];
+        }
+    }
+    double sums2[20] __attribute__((aligned(64)));
+    for (int64_t s = 0; s < 10; ++s) {
+        const sg_vector_2 *const both = (const sg_vector_2 *)(const void *)(sums + s * 4);
+        *(sg_vector_2 *)(void *)(sums2 + s * 2) = both[0] + both[1];
+    }
+    for (int64_t r = 0; r < rows; ++r) {
+        for (int64_t l = 0; l < width; ++l) {
+            const double *const s = sums2 + (l * 2 + r) * 2;
+            c[r * c_row + l * c_lane] += s[0] + s[1];
+        }
+    }
+}
+
+/* c[r, l] += sum over k of a[r, k] * b[k, l] for rows from one on of 8 that lie side by side, and up to 5 lines of b. */
+static void sg_product_beside(
+    int64_t from, int64_t depth, int64_t width, const double *a, int64_t a_depth, const double *b, int64_t b_depth,
+    int64_t b_lane, double *c, int64_t c_row, int64_t c_lane)
+{
+    const double *const b0 = b;
+    const double *const b1 = b + (width > 1 ? 1 : 0) * b_lane;
+    const double *const b2 = b + (width > 2 ? 2 : 0) * b_lane;
+    const double *const b3 = b + (width > 3 ? 3 : 0) * b_lane;
+    const double *const b4 = b + (width > 4 ? 4 : 0) * b_lane;
+    sg_vector_4 s00 = {0}, s01 = {0};
+    sg_vector_4 s10 = {0}, s11 = {0};
+    sg_vector_4 s20 = {0}, s21 = {0};
+    sg_vector_4 s30 = {0}, s31 = {0};
+    sg_vector_4 s40 = {0}, s41 = {0};
+    for (int64_t k = 0; k < depth; ++k) {
+        const sg_vector_4 *const x = (const sg_vector_4 *)(const void *)(a + k * a_depth);
+        const sg_vector_4 x0 = x[0], x1 = x[1];
+        const double y0 = b0[k * b_depth];
+s00 += x0 * y0; s01 += x1 * y0;
+        const double y1 = b1[k * b_depth];
+s10 += x0 * y1; s11 += x1 * y1;
+        const double y2 = b2[k * b_depth];
+s20 += x0 * y2; s21 += x1 * y2;
+        const double y3 = b3[k * b_depth];
+s30 += x0 * y3; s31 += x1 * y3;
+        const double y4 = b4[k * b_depth];
+s40 += x0 * y4; s41 += x1 * y4;
+    }
+    double sums[40] __attribute__((aligned(64)));
+    *(sg_vector_4 *)(void *)(sums + 0) = s00;
+    *(sg_vector_4 *)(void *)(sums + 4) = s01;
+    *(sg_vector_4 *)(void *)(sums + 8) = s10;
+    *(sg_vector_4 *)(void *)(sums + 12) = s11;
+    *(sg_vector_4 *)(void *)(sums + 16) = s20;
+    *(sg_vector_4 *)(void *)(sums + 20) = s21;
+    *(sg_vector_4 *)(void *)(sums + 24) = s30;
+    *(sg_vector_4 *)(void *)(sums + 28) = s31;
+    *(sg_vector_4 *)(void *)(sums + 32) = s40;
+    *(sg_vector_4 *)(void *)(sums + 36) = s41;
+    if (c_row == 1) {
+        for (int64_t l = 0; l < width; ++l) {
+            for (int64_t r = from; r < 8; ++r) c[r + l * c_lane] += sums[l * 8 + r];
+        }
+        return;
+    }
+    for (int64_t r = from; r < 8; ++r) {
+        for (int64_t l = 0; l < width; ++l) c[r * c_row + l * c_lane] += sums[l * 8 + r];
+    }
+}
+
+/* c[i, j] += sum over k of a[i, k] * b[k, j] where there are few j, and lanes along them would be empty: a_depth is 1, or
+ * a_row is, and there are 8 rows. */
+static void sg_product_narrow(
+    int64_t rows, int64_t depth, int64_t width, const double *a, int64_t a_row, int64_t a_depth,
+    const double *b, int64_t b_depth, int64_t b_lane, double *c, int64_t c_row, int64_t c_lane)
+{
+    if (a_depth != 1) {
+        for (int64_t i = 0; i < rows; i += 8) {
+            const int64_t begin = rows - i < 8 ? rows - 8 : i;
+            for (int64_t j = 0; j < width; j += 5) {
+                sg_product_beside(i - begin, depth, width - j < 5 ? width - j : 5, a + begin, a_depth,
+                    b + j * b_lane, b_depth, b_lane, c + begin * c_row + j * c_lane, c_row, c_lane);
+            }
+        }
+        return;
+    }
+    double lines[4096] __attribute__((aligned(64))); /* of b, one after the other: pieces of equal lengths, whole vectors */
+    const int64_t longest = 4096 / width / 4 * 4, pieces = (depth - 1) / longest + 1;
+    const int64_t step = ((depth - 1) / pieces / 4 + 1) * 4;
+    for (int64_t k = 0; k < depth; k += step) {
+        const int64_t deep = depth - k < step ? depth - k : step;
+        for (int64_t j = 0; j < width; ++j) {
+            for (int64_t p = 0; p < deep; ++p) lines[j * deep + p] = b[(k + p) * b_depth + j * b_lane];
+        }
+        for (int64_t i = 0; i < rows; i += 2) {
+            for (int64_t j = 0; j < width; j += 5) {
+                sg_product_along(rows - i < 2 ? rows - i : 2, deep, width - j < 5 ? width - j : 5,
+                    a + i * a_row + k, a_row, lines + j * deep, deep, c + i * c_row + j * c_lane, c_row, c_lane);
+            }
+        }
+    }
+}
+
 int32_t sg_softmax_regression(
     const double *restrict W,
     const double *restrict X,
@@ -311,7 +471,7 @@ int32_t sg_softmax_regression(
                     z_bar[(i_n - i_n0)*10 + j] = result_bar_1[(i_n - i_n0)*10 + j] + result_bar_3 * (result_bar_4 ? 1.0 : result_bar_5);
                 }
             }
-            sg_product(64, i_n1 - i_n0, 10,
+            sg_product_narrow(64, i_n1 - i_n0, 10,
                 X + i_n0*64, 1, 64,
                 z_bar, 10, 1,
                 W_bar_tile, 10, 1);

@@ -71,6 +71,37 @@ def test_one_binary_for_all_extents(extents):
     np.testing.assert_allclose(product(x, w), x @ w, rtol=1e-12, atol=1e-12)
 
 
+# left, right, whether each is transposed: few columns or rows, which leave lanes along them empty
+NARROW = [
+    ((64, 803), (803, 10), False, False), ((31, 1700), (1700, 5), False, False), ((90, 400), (4, 400), False, True),
+    ((100, 784), (100, 10), True, False), ((19, 900), (80, 900), False, True),
+    ((400, 9), (400, 3000), True, False),
+]
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_products_with_few_columns_have_lanes_along_what_is_long(dtype):
+    given = [tuple(arrays(shapes[:2], dtype, seed=k)) for k, shapes in enumerate(NARROW)]
+    given[0][0][3, 800] = np.inf
+    given[3][1][99, 7] = np.nan
+
+    def products(given):
+        sides = [each[2:] for each in NARROW]
+        turned = [(a.T if s[0] else a, b.T if s[1] else b) for (a, b), s in zip(given, sides, strict=True)]
+        x, d = given[3]
+        return [a @ b for a, b in turned] + [x.T @ np.tanh(x @ x[:10].T + d)]  # one sweep over the rows of x
+
+    compiled = sg.jit(products, options=ONE)
+    near = 1e-12 if dtype is np.float64 else 2e-5
+    with np.errstate(invalid="ignore"):
+        wanted = products([(a.astype(np.float64), b.astype(np.float64)) for a, b in given])
+    for got, expected in zip(compiled(given), wanted, strict=True):
+        scale = np.max(np.abs(expected), initial=0.0, where=np.isfinite(expected))
+        np.testing.assert_allclose(got, expected, rtol=near, atol=near * scale)
+    if dtype is np.float32:  # whose vectors hold more than most of these columns on every machine
+        assert compiled.c_source.count("sg_product_narrowf(") > len(NARROW) // 2
+
+
 def test_a_sum_over_samples_is_taken_by_every_thread():
     x, w = arrays([(3000, 60), (60, 80)], np.float64)
     loss = sg.value_and_grad(lambda w, x: np.sum(np.tanh(x @ w)), options=sg.Options(threads=2))
