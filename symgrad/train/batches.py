@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import struct
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -42,17 +42,32 @@ class Rows:
             )
         self.count = lengths[0]
 
-    def epoch(self, number: int, first: int) -> Iterator[tuple[Any, ...]]:
-        """Give the batches of an epoch from one on."""
+    def epoch(self, number: int, first: int, some: Callable[[], int] = lambda: 1) -> Iterator[tuple[int, Any]]:
+        """Give the batches of an epoch from one on: how many, and one batch, or the rows of so many of full size."""
         order = permutation(self.seed, number, self.count)
-        for start in range(first * self.each, self.count, self.each):
-            yield tuple([_rows(array, order[start : start + self.each]) for array in self.arrays])
+        while first * self.each < self.count:
+            several = min(some(), self.count // self.each - first)
+            rows = order[first * self.each : (first + max(1, several)) * self.each]
+            yield (several, rows) if several > 1 else (1, self.batch(rows))
+            first += max(1, several)
+
+    def batch(self, rows: Any) -> tuple[Any, ...]:
+        """Return some rows of each array."""
+        return tuple([_rows(array, rows) for array in self.arrays])
+
+    @property
+    def lies(self) -> bool:
+        """Whether C takes rows of the arrays as they lie."""
+        found: list[bool] = []
+        tree_map(lambda array: found.append(array.flags.c_contiguous and array.flags.aligned and array.dtype.isnative),
+                 self.arrays)
+        return all(found)
 
     def samples(self) -> Iterator[tuple[Any, ...]]:
         """Give a batch of each size, in the order in which an epoch has them."""
-        yield from islice(self.epoch(0, 0), 1)
+        yield from [batch for _, batch in islice(self.epoch(0, 0), 1)]
         if self.count % self.each and self.count > self.each:
-            yield from self.epoch(0, self.count // self.each)
+            yield from [batch for _, batch in self.epoch(0, self.count // self.each)]
 
     def batches(self) -> int:
         """Return how many there are in an epoch."""
@@ -63,6 +78,7 @@ class Given:
     """Batches that an iterable gives, the same ones in each epoch."""
 
     count = each = 0
+    lies = False
 
     def __init__(self, data: Any, epochs: int) -> None:
         """Take what can be gone through as often as there are epochs."""
@@ -78,14 +94,14 @@ class Given:
             )
         self.data = data
 
-    def epoch(self, _number: int, first: int) -> Iterator[tuple[Any, ...]]:
-        """Give the batches from one on."""
+    def epoch(self, _number: int, first: int, _some: Any = None) -> Iterator[tuple[int, Any]]:
+        """Give the batches from one on, one at a time."""
         for batch in islice(self.data, first, None):
-            yield batch if isinstance(batch, tuple) else tuple(batch) if isinstance(batch, list) else (batch,)
+            yield 1, batch if isinstance(batch, tuple) else tuple(batch) if isinstance(batch, list) else (batch,)
 
     def samples(self) -> Iterator[tuple[Any, ...]]:
         """Give batches in their order, among them one of each shape."""
-        return self.epoch(0, 0)
+        return (batch for _, batch in self.epoch(0, 0))
 
     def batches(self) -> int | None:
         """Return how many there are in an epoch, where that is known."""

@@ -14,13 +14,17 @@ from typing import Any
 
 import numpy as np
 
+from symgrad.api.step.step import Step
 from symgrad.api.trees import tree_map
-from symgrad.errors import ArgumentError, ArgumentValueError, NonFiniteError
+from symgrad.errors import ArgumentError, ArgumentValueError, NonFiniteError, SymgradError
 from symgrad.train.batches import Given, Rows, arguments, kind
 from symgrad.train.files import Contents, save
 
 _AGAIN = 0.1
 """Seconds after which the line on the terminal is drawn anew."""
+
+_TOGETHER, _LEAST = 0.05, 32
+"""Seconds of steps that are one call, at most, so that Ctrl-C need not wait; and steps from which on that pays."""
 
 
 def fit(
@@ -57,8 +61,8 @@ def fit(
     Raises:
         NonFiniteError: the loss is NaN; steps of ``compile_step(..., on_nan="raise")`` name the line.
         SerializationError: the checkpoint is damaged, or of another training; naming the field.
-        KeyboardInterrupt: by Ctrl-C, after the running step has ended and the checkpoint is written; by a second one
-            at once.
+        KeyboardInterrupt: by Ctrl-C, after the running step has ended and the checkpoint is written (a twentieth of a
+            second of steps where no callbacks look between them, for these are one call); by a second one at once.
 
     >>> import numpy as np, symgrad as sg
     >>> opt = sg.optim.sgd(0.1)
@@ -80,13 +84,21 @@ def fit(
     if (every and not checkpoint) or (patience and validation is None):
         what, of = ("patience", "validation") if patience and validation is None else ("every", "checkpoint")
         raise ArgumentError(f"fit({what}=...) without {of}=...", instead=f"both, or no {what}")
-    source = Given(data, epochs) if batch is None else Rows(data, int(batch), seed)
+    source: Any = Given(data, epochs) if batch is None else Rows(data, int(batch), seed)
     validated = _validated(step, validation)
     fixed = {"seed": seed, "batch": source.each, "rows": source.count}
     values: list[float] = []
     validations: list[float] = []
     kinds: set[Any] = set()
     epoch = done = 0
+    pace = np.inf  # seconds of a step
+    together = step if isinstance(step, Step) and not callbacks and source.lies else None
+
+    def some() -> int:
+        """Return how many steps may be one call: nobody looks at what is between them."""
+        until = every - len(values) % every if every else _TOGETHER / pace
+        count = int(min(_TOGETHER / pace, until)) if together else 1
+        return count if count >= _LEAST else 1
 
     def keep() -> None:
         if checkpoint:
@@ -106,16 +118,27 @@ def fit(
         keep()  # what cannot be written is known before the first step
     with _interrupts() as interrupted, _shown(epochs, source.batches()) as show:
         while epoch < epochs and not _is_stale(validations, patience):
-            for arrays in source.epoch(epoch, done):
-                params, state, value = step(params, state, *arrays)
-                values.append(_number(value))
+            for count, batch_or_rows in source.epoch(epoch, done, some):
+                began = perf_counter()
+                if together is not None and count > 1:
+                    params, state, value = _steps(together, params, state, source, batch_or_rows)
+                    arrays = source.batch(slice(0, source.each))
+                    new = np.ravel(value[0] if isinstance(value, tuple) else value).tolist()
+                else:
+                    arrays = batch_or_rows
+                    params, state, value = step(params, state, *arrays)
+                    new = [_number(value)]
+                pace = (perf_counter() - began) / count
                 kinds.add(kind(arrays))
-                done += 1
-                if values[-1] != values[-1]:
+                done += count
+                for number, loss in enumerate(new, len(values) + 1):
+                    if loss == loss:
+                        continue
                     raise NonFiniteError(
-                        f"fit(): the loss before step {len(values)} (of epoch {epoch + 1}) is NaN",
+                        f"fit(): the loss before step {number} (of epoch {epoch + 1}) is NaN",
                         instead='compile_step(..., on_nan="raise"), whose error names the line that made it',
                     )
+                values += new
                 for callback in callbacks:
                     callback(len(values), value, params, state)
                 show(epoch, len(values), values[-1])
@@ -132,6 +155,16 @@ def fit(
             if not every or epoch == epochs or _is_stale(validations, patience):
                 keep()
     return params, state, {"value": np.array(values), "validation": np.array(validations)}
+
+
+def _steps(step: Step, params: Any, state: Any, source: Any, rows: Any) -> tuple[Any, Any, Any]:
+    """Take a step for each batch of rows by one call; what one refuses, it refuses by itself, in its own words."""
+    try:
+        return step.epoch(params, state, *source.arrays, batch=source.each, order=rows)
+    except SymgradError as error:
+        told: Any = error
+        step(told.params, told.state, *source.batch(rows[told.batch * source.each :][: source.each]))
+        raise
 
 
 def _number(value: Any) -> float:

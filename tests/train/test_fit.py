@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 import symgrad as sg
+from symgrad.api.step.step import Step as Trained
 from symgrad.errors import ArgumentError, ArgumentValueError, NonFiniteError, SerializationError
 from symgrad.train.batches import permutation
 from tests.train.test_files import same
@@ -77,6 +78,59 @@ def test_it_is_the_plain_loop(whole):
     assert whole[2]["value"].tolist() == values
     assert whole[2]["validation"].tolist() == validations
     assert same(run(callbacks=[lambda *_: None])[:2], whole[:2])
+
+
+@pytest.fixture
+def joined(monkeypatch):
+    """The calls of several steps each, as soon as there are two; as numbers of rows."""
+    calls, epoch = [], Trained.epoch
+
+    def counted(*args, order, **given):
+        calls.append(len(order))
+        return epoch(*args, order=order, **given)
+
+    monkeypatch.setattr(Trained, "epoch", counted)
+    monkeypatch.setattr(sys.modules["symgrad.train.fit"], "_TOGETHER", 10.0)
+    monkeypatch.setattr(sys.modules["symgrad.train.fit"], "_LEAST", 2)
+    return calls
+
+
+@pytest.mark.parametrize("donate", [False, True])
+def test_steps_that_nobody_looks_between_are_one_call_with_the_same_bits(joined, tmp_path, donate):
+    def trained(**given):
+        start = {name: {part: array.copy() for part, array in layer.items()} for name, layer in START.items()}
+        step = sg.compile_step(lambda *args: (loss(*args), 1.0), OPT, donate=donate, has_aux=True)
+        return sg.fit(step, start, OPT.init(start), (X, Y), batch=16, seed=3, epochs=4, **given)
+
+    alone = trained(callbacks=[lambda *_: None])
+    assert not joined
+    assert same(trained(), alone)
+    assert joined[-1] == 96  # six full batches; seven rows are a step of their own
+    joined.clear()
+    path = tmp_path / "kept.npz"
+    assert same(trained(checkpoint=path, every=5), alone)
+    assert joined
+    assert max(joined) <= 5 * 16
+    assert len(sg.load(path)["fit"]["value"]) == len(alone[2]["value"])
+
+
+@pytest.mark.parametrize("on_nan", [None, "raise"])
+def test_what_a_step_of_several_refuses_it_refuses_as_it_does_alone(joined, on_nan):
+    table = np.ones(4)
+
+    def told(labels, **given):
+        opt = sg.optim.sgd(0.0)
+        step = sg.compile_step(lambda w, k: np.mean(np.log(w[k])), opt, on_nan=on_nan)
+        with pytest.raises((IndexError, NonFiniteError)) as found:
+            sg.fit(step, table, opt.init(table), labels, batch=4, seed=0, **given)
+        return type(found.value), str(found.value)
+
+    labels = np.zeros(40, np.int64)
+    labels[permutation(0, 0, 40)[30]] = 4
+    assert told(labels) == told(labels, callbacks=[lambda *_: None])
+    assert joined
+    table[3], labels[labels == 4] = np.nan, 3
+    assert told(labels) == told(labels, callbacks=[lambda *_: None])
 
 
 def test_the_order_of_rows_is_what_it_was():
@@ -164,6 +218,23 @@ def test_interrupted_it_ends_the_step_and_goes_on_with_the_same_bits(tmp_path, w
 
     with pytest.raises(KeyboardInterrupt):
         run(callbacks=[twice])
+
+
+@pytest.mark.usefixtures("interruptible")
+def test_interrupted_in_steps_that_are_one_call_it_keeps_them(joined, tmp_path, monkeypatch):
+    several, path = Trained.epoch, tmp_path / "run.npz"
+
+    def interrupted(*args, **given):
+        os.kill(os.getpid(), signal.SIGINT)
+        return several(*args, **given)
+
+    expected = run(fresh())
+    monkeypatch.setattr(Trained, "epoch", interrupted)
+    with pytest.raises(KeyboardInterrupt, match=r"ended after step [2-6]; .*run.npz goes on from there"):
+        run(fresh(), checkpoint=path)
+    monkeypatch.setattr(Trained, "epoch", several)
+    assert same(run(fresh(), checkpoint=path), expected)
+    assert len(joined) > 4
 
 
 @pytest.mark.parametrize("end", [7, 9, 14])
