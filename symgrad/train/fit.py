@@ -8,6 +8,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from math import isnan
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -131,14 +132,13 @@ def fit(
                 pace = (perf_counter() - began) / count
                 kinds.add(kind(arrays))
                 done += count
-                for number, loss in enumerate(new, len(values) + 1):
-                    if loss == loss:
-                        continue
+                values += new
+                if any(map(isnan, new)):
+                    number = len(values) - count + [*map(isnan, new)].index(True) + 1
                     raise NonFiniteError(
                         f"fit(): the loss before step {number} (of epoch {epoch + 1}) is NaN",
                         instead='compile_step(..., on_nan="raise"), whose error names the line that made it',
                     )
-                values += new
                 for callback in callbacks:
                     callback(len(values), value, params, state)
                 show(epoch, len(values), values[-1])
