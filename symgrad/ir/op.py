@@ -192,6 +192,7 @@ class Control(Op):
         zeros: which results are zero, given which operands are: ``zeros(zero, **params)``.
         needs: of which operands a result is made: ``needs(index, **params)``.
         batch: itself for many, see `symgrad.transforms.derive.control`.
+        rounds: the extents of how often its program runs, where that is known before: none for once.
         push: tangents of the results, given a node, one of each operand or None, and what pushes a program forward:
             ``push(node, tangents, pushforward)``.
     """
@@ -201,6 +202,7 @@ class Control(Op):
     needs: Callable[..., tuple[bool, ...]] = None  # type: ignore[assignment]
     batch: Callable[..., Any] = None  # type: ignore[assignment]
     push: Callable[..., list[Any]] = None  # type: ignore[assignment]
+    rounds: Callable[..., tuple[Any, ...]] | None = None
 
     kind = "control"
 

@@ -129,7 +129,7 @@ def _scan_needs(index: int, *, body: Program, length: Dim, fixed: int, carried: 
 
 scan = control(
     name="scan", params=("body", "length", "fixed", "carried", "reverse"), results=_scan_results,
-    evaluate=_scan_evaluate, needs=_scan_needs,
+    evaluate=_scan_evaluate, needs=_scan_needs, rounds=lambda length, **_: (length,),
 )
 
 
@@ -242,7 +242,7 @@ def _branch_needs(index: int, **held: Program) -> tuple[bool, ...]:
 
 call = control(
     name="call", params=("body",), results=lambda *inputs, body: _branch_results(inputs, "a call", body),
-    evaluate=lambda *arrays, body: body(*arrays), needs=_branch_needs,
+    evaluate=lambda *arrays, body: body(*arrays), needs=_branch_needs, rounds=lambda **_: (),
 )
 
 cond = control(

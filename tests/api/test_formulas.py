@@ -288,8 +288,8 @@ UNWRITTEN = {
     "cofactors", "copysign", "dawsn", "det", "each", "eigenvalues", "eigenvectors", "eigh", "erfcx", "fmod", "gammainc",
     "gammainc_by_shape", "gammaincc", "gather", "i0e", "i1e", "left_shift", "logabsdet", "lu", "lu_solve", "ndtri",
     "nextafter", "normal_index", "orthonormal", "pinv_solve", "pivot_order", "right_shift", "rint", "scatter_add",
-    "scatter_set", "searchsorted", "segments", "singular_values", "singular_vectors", "sort_key", "sparse_matmul", "stdtr",
-    "svd", "triangles",
+    "scatter_set", "searchsorted", "segments", "singular_values", "singular_vectors", "sort_key", "sparse_matmul",
+    "stdtr", "svd", "triangles",
 }
 
 

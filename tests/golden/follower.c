@@ -3,7 +3,7 @@
  * reads flow: float64[n]
  * writes value: float64[]
  * writes gain_bar: float64[]
- * flops: 13*n + floor(n/1024 + 1023/1024)
+ * flops: 12*n + floor(n/1024 + 1023/1024)
  * bytes: 8*n + 8 read, 16 written
  * workspace: 128*floor(n/8 + 63/64) bytes
  * returns 0, or the number of the check that failed
@@ -51,7 +51,7 @@ int32_t sg_follower(
         /* test_golden.py:70 */
         const double surprise = flow[i_n] - w1[i_n];
         const double gain_bar_2 = level_bar * surprise;
-        const double level_dot = level_bar - (1.0 * (2.0 * surprise) + level_bar * gain[0]);
+        const double level_dot = level_bar - (2.0 * surprise + level_bar * gain[0]);
         const double surprise_2 = gain_bar_1 + gain_bar_2;
         /* test_golden.py:74  _, misses = sg.scan(year, 0.0, flow) */
         level_bar = level_dot;

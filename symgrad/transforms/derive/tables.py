@@ -16,7 +16,7 @@ from symgrad.ir.graphs import reachable
 from symgrad.ir.node import Graph, Node
 from symgrad.ir.op import Composite, Control, Elementwise, Result
 from symgrad.ir.program import Program, bodies, copied, replaced
-from symgrad.ops.control import call, needed, result, scan
+from symgrad.ops.control import needed, result
 from symgrad.ops.declare import leaves
 from symgrad.ops.elementwise.arithmetic import add
 from symgrad.transforms.build import input_like, literal, make, opened
@@ -58,7 +58,7 @@ def _find(
     foreign = depends(nodes, [*beside])
     for node in [node for node in nodes if node in active - table - made]:
         if isinstance(node.op, Control):
-            known = counted and node.op in {scan, call}
+            known = counted and node.op.rounds is not None
             for body in bodies(node):
                 given = [*zip(body.inputs, node.inputs[len(node.inputs) - len(body.inputs) :], strict=True)]
                 own, more, others = [{x for x, i in given if i in some} for some in (table, made, foreign)]
@@ -66,7 +66,8 @@ def _find(
                 passed[node] = [y in ends for y in body.outputs]
                 found.others += [node] * (not own.isdisjoint(body.outputs))
         elif isinstance(node.op, Result):
-            if node.inputs[0].op is call and passed[node.inputs[0]][node.param("number")]:
+            held: Any = node.inputs[0]
+            if held.op.rounds and held.op.rounds(**held.named) == () and passed[held][node.param("number")]:
                 made = made | {node}
         elif node in ways and not (table | made).isdisjoint(node.inputs):
             at = _rows(node) if node.inputs[0] in table else None
@@ -149,7 +150,7 @@ def _with_addends(
     places: list[Node] = []
 
     def held(graph: Graph, node: Node, inputs: tuple[Node, ...]) -> Node:
-        body, steps = node.param("body"), (node.param("length"),) if node.op is scan else ()
+        body, steps = node.param("body"), node.op.rounds(**node.named)  # type: ignore[attr-defined]  # it has some
         own = Graph()
         given = [input_like(own, x.param("name"), x) for x in body.inputs]
         mine = {x for x, i in zip(given, inputs, strict=True) if i in tables}
@@ -162,7 +163,7 @@ def _with_addends(
         return made
 
     def rewrite(graph: Graph, node: Node, inputs: tuple[Node, ...]) -> Node:
-        if node.op in {scan, call} and not tables.isdisjoint(inputs):
+        if isinstance(node.op, Control) and node.op.rounds is not None and not tables.isdisjoint(inputs):
             return held(graph, node, inputs)
         made = copied(graph, node, inputs)
         if node not in takes or inputs[0] not in tables:
