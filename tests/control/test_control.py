@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import subprocess
@@ -484,3 +485,36 @@ def test_branches_know_numbers_and_make_nothing_that_nobody_reads():
     assert "np.sin" not in text
     assert "*" not in text
     assert "ops.cond(v1, x, then=" in text
+
+
+ENDS = np.array([0, 3, 3, 7, 10])
+SEGMENTS: dict[str, Any] = {
+    "counted": lambda d, s, e: sg.fori_loop(s, e, lambda k, total: total + d[k] ** 2, 0.0),
+    "while": lambda d, s, e: sg.while_loop(lambda t: t[0] < e, lambda t: (t[0] + 1, t[1] + d[t[0]] ** 2), (s, 0.0))[1],
+    "asked": lambda d, s, e: sg.while_loop(lambda t: d[t[0]] < e - 0.5, lambda t: (t[0] + 1, t[1] + d[t[0]] ** 2),
+                                           (s, 0.0))[1],
+}
+
+
+def test_an_example_that_is_done_looks_nowhere() -> None:
+    """Of places that examples compute, those of an example that has ended were out of bounds, and refused."""
+    def every(d: Any, ends: Any) -> list[Any]:
+        found = []
+        for f in SEGMENTS.values():
+            def rows(d: Any, f: Any = f) -> Any:
+                return sg.vmap(lambda s, e: f(d, s, e))(ends[:-1], ends[1:])
+
+            def steps(d: Any, f: Any = f) -> Any:
+                return sg.scan(lambda c, x: (c, f(d, *x)), 0.0, (ends[:-1], ends[1:]))[1]
+
+            counted = f is SEGMENTS["counted"]
+            many = sg.vmap(lambda x, rows=rows: rows(x))(np.stack([d, 2.0 * d]))[0] if counted else rows(d)
+            slope = sg.grad(lambda d, rows=rows: np.sum(rows(d)))(d) if counted else 2 * d
+            found += [rows(d), steps(d), many, slope]
+        return found
+
+    d = np.arange(11.0)
+    sums = [np.sum(d[s:e] ** 2) for s, e in itertools.pairwise(ENDS)]
+    inside = np.where(d < 10, 2 * d, 0)
+    for k, found in enumerate(sg.jit(every, options=sg.Options(verify=True))(d, ENDS)):
+        np.testing.assert_allclose(found, sums if k % 4 < 3 else inside if k == 3 else 2 * d, rtol=1e-14)

@@ -380,7 +380,7 @@ def _trimmed(parts: Parts, used: set[int]) -> Change | None:
             results[k] = _result_row(len(state) + [*stacked].index(y))
         elif k in state:
             results[k] = _result_row(state.index(k))
-    if not state:
+    if not state and not any("body" in op.params and op.rounds is None for op in parts.body.ops):
         return _all_at_once(parts, [*stacked], fixed, results)
     before = (len(parts.fixed), carried, len(parts.rows), len(outputs))
     if before == (len(fixed), len(state), len(rows), len(state) + len(stacked)):

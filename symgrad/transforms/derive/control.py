@@ -19,11 +19,12 @@ from symgrad.ir import shapes
 from symgrad.ir.graphs import reachable
 from symgrad.ir.names import identifier
 from symgrad.ir.node import Graph, Node
-from symgrad.ir.op import Control, Leaf
+from symgrad.ir.op import Control, Elementwise, Leaf
 from symgrad.ir.program import Program, bodies, replaced
 from symgrad.ir.shapes import Dim
 from symgrad.ops.arrays.views import broadcast_to, reshape, transpose
 from symgrad.ops.control import call, closure, cond, counted, needed, read_by, result, scan, while_
+from symgrad.ops.declare import leaves
 from symgrad.trace.constants import constant
 from symgrad.trace.state import Trace, current, passing
 from symgrad.trace.tracer import Tracer
@@ -405,6 +406,8 @@ def _batch_counted(trace: Trace, node: Node, xs: Sequence[Node], mapped: Sequenc
     graph, named = trace.graph, node.named
     fixed, carried = named["fixed"], named["carried"]
     apart, last = mapped[0], 1 + fixed + carried
+    if apart and looks_up(named["body"]):
+        return _one_by_one(graph, node, xs, mapped, size)
     program, many, has = _carrying(named["body"], mapped[1:], fixed, carried, size, apart=apart)
     given = [xs[0], *_batched_operands(graph, xs[1:], mapped[1:], many, fixed + carried, size)]
     if not apart:
@@ -427,6 +430,31 @@ def _batch_counted(trace: Trace, node: Node, xs: Sequence[Node], mapped: Sequenc
     more = {"body": body, "fixed": fixed + 1, "carried": carried + 1}
     made = make(graph, counted, *given, **{**named, **more})
     return _unswapped(graph, made, many[fixed : fixed + carried], has[carried:], 1)
+
+
+def looks_up(program: Program) -> bool:
+    """Whether a program, or one in it, looks up at places that vary: an example that is done may have them anywhere."""
+    return any(
+        any(map(looks_up, bodies(node))) if bodies(node) else not isinstance(node.op, Elementwise)
+        and any(i.dtype.kind in "iu" and not i.is_constant for i in node.inputs[1:]) for node in program.nodes()
+    )
+
+
+def _one_by_one(graph: Graph, node: Node, xs: Sequence[Node], mapped: Sequence[bool], size: Dim) -> list[Any]:
+    """Loop over the examples, each of which loops for itself, as often as it does."""
+    own = Graph()
+    inputs = [
+        leaves.make_input(own, f"x{k}", x.shape[1:] if m else x.shape, x.dtype)
+        for k, (x, m) in enumerate(zip(xs, mapped, strict=True))
+    ]
+    order = sorted(range(len(xs)), key=mapped.__getitem__)
+    several = make(own, node.op, *inputs, **node.named)
+    count = len(node.op.results(*inputs, **node.named))  # type: ignore[attr-defined]  # a loop has several
+    outputs = [make(own, result, several, number=k) for k in range(count)]
+    body = Program(tuple([inputs[k] for k in order]), tuple(outputs), node.param("body").name)
+    rest: dict[str, Any] = {"fixed": len(xs) - sum(mapped), "carried": 0, "reverse": False}
+    made = make(graph, scan, *[xs[k] for k in order], body=body, length=size, **rest)
+    return [(make(graph, result, made, number=k), True) for k in range(count)]
 
 
 def _carrying(
@@ -694,6 +722,8 @@ def _batch_while(trace: Trace, node: Node, xs: Sequence[Node], mapped: Sequence[
     program, many, has = _carrying(named["body"], mapped, fixed, carried, size)
     asked, (apart,) = batch(test, many, size)
     if apart:
+        if looks_up(named["body"]) or looks_up(test):
+            return _one_by_one(graph, node, xs, mapped, size)
         program, many, has = _carrying(named["body"], mapped, fixed, carried, size, apart=True)
         asked, _ = batch(test, many, size)
     given = _batched_operands(graph, xs, mapped, many, len(xs), size)
