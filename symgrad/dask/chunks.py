@@ -9,7 +9,8 @@ import pickle
 import platform
 import threading
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -121,21 +122,20 @@ class Chunked:
                 raise
             self._alone.add(key)  # the number of rows is asked for: each is compiled for itself
             del self._made[key]
-            whole = self._whole(self._function(key), leaves, others, chunks)
+            return self(params, *arrays)
         by = whole.rows if self._mean else 1
         grads = [_scaled(g, np.divide, by) for g in whole.grads]
         return whole.value / by, optree.tree_unflatten(structure, grads)
 
     def _whole(self, made: Any, leaves: Any, others: Any, chunks: Any) -> Part:
         """Add up the chunks' numbers, as often as there are paths to be traced."""
-        if not _is_compiled(made):
-            for k in range(len(chunks)):
-                if self._trace(made, leaves, others, chunks, k):
-                    break
-            else:
-                raise ArgumentValueError(f"all {len(chunks)} chunks are empty", instead="rows in one of them")
-        while (whole := self._summed(made, leaves, others, chunks)).missed:
-            self._trace(made, leaves, others, chunks, whole.missed[0])
+        sent, whole = Sent.of(made), Part()
+        missed: Sequence[int] = () if sent else range(len(chunks))
+        while sent or missed:
+            if missed:
+                sent = Sent.of(made) if any(self._trace(made, leaves, others, chunks, k) for k in missed) else None
+            whole = Part() if sent is None else self._summed(sent, leaves, others, chunks)
+            sent, missed = None, whole.missed[:1]
         if not whole.rows:
             raise ArgumentValueError(f"all {len(chunks)} chunks are empty", instead="rows in one of them")
         return whole
@@ -167,13 +167,13 @@ class Chunked:
             raise
         return True
 
-    def _summed(self, made: Any, leaves: Any, others: Any, chunks: Any) -> Part:
+    def _summed(self, sent: Sent, leaves: Any, others: Any, chunks: Any) -> Part:
         """Add up the chunks' numbers, in a tree that depends on how many there are."""
         import dask
         from dask.delayed import delayed
 
         name = f"symgrad-{uuid.uuid4().hex}"
-        job = delayed(Job(Sent.of(made), leaves, others, self._mean, self._options), name=name, traverse=False)
+        job = delayed(Job(sent, leaves, others, self._mean, self._options), name=name, traverse=False)
         one, added = delayed(_part, pure=False, traverse=False), delayed(_added, pure=False)
         level = [one(job, k, *chunk) for k, chunk in enumerate(chunks)]
         while len(level) > 1:
@@ -181,15 +181,6 @@ class Chunked:
         with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1 TB"}):
             (whole,) = dask.compute(level[0])
         return whole  # type: ignore[no-any-return]
-
-
-def _is_compiled(made: Function[..., Any]) -> bool:
-    """Whether a function is compiled for what it reads from outside as it is now, and for the rules there are."""
-    try:
-        made.as_programs()
-    except ArgumentError:
-        return False
-    return True
 
 
 def _on_leaves(
@@ -226,7 +217,7 @@ class Part(NamedTuple):
     value: Any = 0.0
     grads: tuple[Any, ...] = ()
     missed: tuple[int, ...] = ()
-    machine: tuple[tuple[str, str], ...] = ()
+    machine: Mapping[str, str] = {}
 
 
 class Job(NamedTuple):
@@ -239,6 +230,7 @@ class Job(NamedTuple):
     options: Options
 
 
+@dataclass(frozen=True)
 class Sent:
     """A function on its way: pickled as its programs, and made once on each worker.
 
@@ -248,13 +240,17 @@ class Sent:
         how: what makes it, and of what.
     """
 
-    def __init__(self, made: Any, key: str, how: tuple[Any, ...]) -> None:
-        self.function, self.key, self.how = made, key, how
+    function: Any
+    key: str
+    how: tuple[Any, ...]
 
     @classmethod
-    def of(cls, made: Function[..., Any]) -> Sent:
-        """Take a function as it is now: with the paths that are known, and what it reads from outside."""
-        how = made.as_programs()
+    def of(cls, made: Function[..., Any]) -> Sent | None:
+        """Take a function as it is now: its paths, and what it reads from outside; None where it is not compiled so."""
+        try:
+            how = made.as_programs()
+        except ArgumentError:
+            return None
         return cls(made, hashlib.sha256(pickle.dumps(how[1])).hexdigest(), how)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -291,13 +287,13 @@ def _part(job: Job, k: int, *blocks: Any) -> Part:
         return Part(missed=(k,))
     weight = rows if job.mean else 1
     weighted = tuple([_scaled(g, np.multiply, weight) for g in grads])
-    return Part(rows, float(value) * weight, weighted, (), _machine(job.options))
+    return Part(rows, float(value) * weight, weighted, (), _machine(job.options, threads(job.options)))
 
 
 def _scaled(grad: Any, function: Any, by: int) -> Any:
     """Multiply or divide a gradient in its own precision."""
     if isinstance(grad, RowSparse):
-        return RowSparse(grad.indices, function(grad.rows, by, dtype=grad.dtype), grad.shape)
+        return grad.map(lambda rows: function(rows, by, dtype=grad.dtype))
     return function(grad, by, dtype=grad.dtype)[()]
 
 
@@ -319,8 +315,8 @@ def _added(parts: Sequence[Part], mixed: bool) -> Part:
     total = first
     for part in others:
         if part.machine != first.machine and not mixed:
-            one, other = dict(first.machine), dict(part.machine)
-            differ = [f"{name}: {one.get(name)} and {other.get(name)}" for name in one | other
+            one, other = first.machine, part.machine
+            differ = [f"{name}: {one.get(name)} and {other.get(name)}" for name in {**one, **other}
                       if one.get(name) != other.get(name)]
             raise ArgumentValueError(
                 f"chunks were computed by machines that differ, so the last bits would depend on which machine gets "
@@ -333,19 +329,14 @@ def _added(parts: Sequence[Part], mixed: bool) -> Part:
 
 
 @functools.cache
-def _kind(options: Options) -> tuple[tuple[str, str], ...]:
+def _machine(options: Options, count: int) -> Mapping[str, str]:
+    """Return what decides about the last bits of what is computed here by so many threads."""
     toolchain = find(options)
-    found = {"symgrad": __version__, "NumPy": np.__version__, "SciPy": scipy.__version__}
+    found = {"symgrad": __version__, "NumPy": np.__version__, "SciPy": scipy.__version__, "threads": str(count)}
     if toolchain is None:
-        found |= {"compiler": "none", "processor": platform.machine()}
-    else:
-        found |= {"compiler": toolchain.version, "flags": " ".join(toolchain.flags), "processor": toolchain.cpu}
-    return tuple(found.items())
-
-
-def _machine(options: Options) -> tuple[tuple[str, str], ...]:
-    """Return what decides about the last bits of what is computed here."""
-    return (*_kind(options), ("threads", str(threads(options))))
+        return {**found, "compiler": "none", "processor": platform.machine()}
+    flags = " ".join(toolchain.flags)
+    return {**found, "compiler": toolchain.version, "flags": flags, "processor": toolchain.cpu}
 
 
 # -- what chunks there are

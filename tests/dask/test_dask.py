@@ -91,6 +91,19 @@ def test_what_is_read_from_outside_is_read_anew(scheduler, monkeypatch):
         SCALE[:] = 2.0
 
 
+def test_programs_are_written_once_a_call(scheduler, monkeypatch):
+    asked, write = [], sg.Function.as_programs
+
+    def counted(made):
+        asked.append(made)
+        return write(made)
+
+    monkeypatch.setattr(sg.Function, "as_programs", counted)
+    over = sg.dask.value_and_grad(lambda p, X: np.sum(np.sin(X * p)), chunked=("X",), reduce="sum")
+    first, again = [over(2.0, DX) for _ in range(2)]
+    assert (first, len(asked)) == (again, 3)  # once before there is a program
+
+
 def test_a_new_rule_is_compiled_for(scheduler):
     """What was compiled is forgotten when a rule that may stand in it is another one."""
     @sg.custom_vjp
@@ -198,7 +211,7 @@ def test_what_makes_no_sense_is_refused(call, error, message):
 
 def test_machines_that_differ_are_refused(monkeypatch):
     kinds = iter([("threads", str(1 + k // 4)) for k in range(100)])
-    monkeypatch.setattr(travelling, "_machine", lambda _: (("symgrad", "1"), next(kinds)))
+    monkeypatch.setattr(travelling, "_machine", lambda *_: dict([("symgrad", "1"), next(kinds)]))
     with dask.config.set(scheduler="synchronous"):
         with pytest.raises(ArgumentValueError, match=r"threads: (1 and 2|2 and 1)"):
             OVER(START, DX, {"l2": 0.1}, DY)
