@@ -13,6 +13,9 @@ from symgrad.ops.arrays.joining import lift
 from symgrad.trace import optree
 from symgrad.trace.structures import flattened, is_pattern
 
+Tree = Any
+"""Arrays and numbers in a structure."""
+
 
 def tree_map(function: Callable[..., Any], tree: Any, *rest: Any) -> Any:
     """Apply a function to each leaf of a structure, and to what stands in the same place of others.
@@ -43,6 +46,16 @@ def tree_map(function: Callable[..., Any], tree: Any, *rest: Any) -> Any:
     return optree.tree_unflatten(structure, [function(*each) for each in zip(leaves, *others, strict=True)])
 
 
+def tree_leaves(tree: Any) -> list[Any]:
+    """List the leaves of a structure, in the order of `tree_map`."""
+    return flattened(tree, is_leaf=is_pattern)[0]
+
+
+def leaves_by_path(tree: Any) -> dict[str, Any]:
+    """Give the leaves of a structure their paths, no two of which may be one."""
+    return dict(zip(distinct(tree_paths(tree)), tree_leaves(tree), strict=True))
+
+
 def tree_paths(tree: Any) -> list[str]:
     """Name the leaves of a structure: ``layer/W`` of ``{"layer": {"W": ...}}``, in the order of `tree_map`.
 
@@ -63,9 +76,8 @@ def distinct(paths: list[str]) -> list[str]:
 
 def gradients_by_path(params: Any, grads: Any) -> dict[str, Any]:
     """Give gradients the paths of their parameters; those that are None, or not there, are left out."""
-    leaves = flattened(params, is_leaf=is_pattern)[0]
-    shapes = dict(zip(distinct(tree_paths(params)), map(np.shape, leaves), strict=True))
-    found = dict(zip(tree_paths(grads), flattened(grads, is_leaf=is_pattern)[0], strict=True))
+    shapes = {path: np.shape(leaf) for path, leaf in leaves_by_path(params).items()}
+    found = leaves_by_path(grads)
     for path, grad in found.items():
         if path not in shapes:
             raise ArgumentError(f"a gradient of {path or 'an array'}, and the parameters are {', '.join(shapes)}")

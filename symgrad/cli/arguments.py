@@ -20,13 +20,10 @@ import symgrad
 from symgrad.api.call.arguments import annotated_specs
 from symgrad.cli.terminal import Refused
 from symgrad.errors import ShapeError, SymgradError
-from symgrad.ir.evaluate import concrete
+from symgrad.ir.evaluate import SIZES, concrete
 from symgrad.ir.shapes import symbol
 from symgrad.trace.lines import error_line
 from symgrad.trace.signature import Spec, flatten, signature_of, spec
-
-SIZES = (5, 3, 4, 2, 6, 7)
-"""What unknown extents are where numbers are needed, in the order in which they appear."""
 
 
 def function(target: str) -> Callable[..., Any]:

@@ -17,11 +17,11 @@ import click
 import symgrad
 from symgrad.api.step.step import Step
 from symgrad.cli import arguments, terminal
+from symgrad.emit import WHATS
 from symgrad.errors import GradientCheckError
 from symgrad.pipeline import NAMES
 from symgrad.trace.signature import signature_of
 
-WHATS = ["value", "grad", "value_and_grad", "jvp", "vjp", "hvp", "hessian", "jacobian"]
 INTERRUPTED, PIPE_CLOSED, REFUSED = 130, 141, 2
 
 _TARGET = click.argument("target", metavar="FILE.py:FUNCTION")

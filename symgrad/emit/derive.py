@@ -13,6 +13,7 @@ import numpy as np
 from symgrad.api.call.arguments import Argnums, chosen
 from symgrad.api.modes import derivatives
 from symgrad.api.modes.mode import at, described, function
+from symgrad.emit import WHATS
 from symgrad.errors import ArgumentError, ArgumentValueError
 from symgrad.ir.evaluate import concrete, extents
 from symgrad.ir.names import identifier
@@ -25,9 +26,6 @@ if TYPE_CHECKING:
     from symgrad.api.call.function import Function, Lowered
 
 Arrays = dict[str, np.ndarray[Any, Any]]
-
-WHATS = ("value", "grad", "value_and_grad", "jvp", "vjp", "hvp", "hessian", "jacobian")
-"""What can be emitted."""
 
 
 @dataclass(frozen=True)

@@ -15,22 +15,17 @@ import numpy as np
 
 from symgrad.emit.functions import core_argument, header_type
 from symgrad.errors import ArgumentValueError, Missed, SymgradError
-from symgrad.ir.evaluate import concrete
+from symgrad.ir.evaluate import SIZES, concrete
 from symgrad.ir.shapes import bare, symbol
 from symgrad.render.package import CaseView, DifferenceView, NumbersView
 from symgrad.render.printer import literal
 
 if TYPE_CHECKING:
-    from symgrad.emit.derive import Derivative, Paths
+    from symgrad.emit.derive import Arrays, Derivative, Paths
     from symgrad.emit.functions import Exported
 
-Array = np.ndarray[Any, Any]
-Arrays = dict[str, Array]
 Shapes = Mapping[str, tuple[tuple[int, ...], np.dtype[Any]]]
 Generator = np.random.Generator
-
-SIZES = (5, 3, 4, 2, 6, 7)
-"""What open extents are, in the order in which they appear."""
 
 LONG = (67, 130)
 """What each is once more: more than one tile, or than two, and no multiple of anything."""
@@ -98,7 +93,7 @@ class Formula(NamedTuple):
     width: float
     side: int = 0
 
-    def values(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+    def values(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
         """Compute them, as the emitted test does."""
         if prod(shape) >= 1 << 60:
             raise MemoryError  # of more bytes than there are addresses NumPy says that a value is wrong
@@ -194,7 +189,7 @@ class Runner:
         entries = [path.entry or path.compile()._ran() for path in lowered.each]  # noqa: SLF001 - its compilation
         self._paths = [entry.call.flat for entry in entries]  # without the user's structures
 
-    def __call__(self, inputs: Mapping[str, Array]) -> tuple[Arrays, int]:
+    def __call__(self, inputs: Mapping[str, np.ndarray[Any, Any]]) -> tuple[Arrays, int]:
         """Call it with what it takes of `inputs`; return the number of its path, too.
 
         Raises:

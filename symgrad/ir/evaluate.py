@@ -12,6 +12,9 @@ from symgrad.ir.node import SEVERAL, Constant, Node
 from symgrad.ir.program import Program
 from symgrad.ir.shapes import bare
 
+SIZES = (5, 3, 4, 2, 6, 7)
+"""What unknown extents are where numbers are needed, in the order in which they appear."""
+
 
 def extents(program: Program, arrays: Sequence[np.ndarray[Any, Any]]) -> dict[Any, int]:
     """Find the value of every unknown extent from the arguments' shapes.

@@ -10,10 +10,9 @@ from typing import Any
 import numpy as np
 
 from symgrad.api.sparse.rows import RowSparse
-from symgrad.api.trees import gradients_by_path, tree_map, tree_paths
+from symgrad.api.trees import Tree, gradients_by_path, leaves_by_path, tree_map
 from symgrad.errors import ArgumentError, ArgumentValueError
 
-Tree = Any
 Init = Callable[[Tree], dict[str, Tree]]
 Update = Callable[[Tree, Tree, dict[str, Tree], Any, dict[str, Any]], tuple[Tree, Tree, dict[str, Tree]]]
 
@@ -224,9 +223,9 @@ def _checked(what: str, found: Any, *kinds: Any) -> Any:
 
 def _check(params: Tree, grads: Tree) -> None:
     """Refuse what has no gradient, and what an update would round."""
-    found, kinds = gradients_by_path(params, grads), []
-    tree_map(lambda one: kinds.append(one.dtype if hasattr(one, "dtype") else np.asarray(one).dtype), params)
-    for path, kind in zip(tree_paths(params), kinds, strict=True):
+    found = gradients_by_path(params, grads)
+    for path, one in leaves_by_path(params).items():
+        kind = one.dtype if hasattr(one, "dtype") else np.asarray(one).dtype
         if path not in found:
             raise ArgumentError(
                 f"there is no gradient of {path or 'params'}", instead="step.apply(...), which leaves it as it is",

@@ -26,8 +26,6 @@ from symgrad.render.source import Source
 from symgrad.render.templates import TEMPLATES, environment
 from symgrad.render.views import ArrayView, CheckView, FunctionView, PointerView, ScipyCallView, SourceView
 
-SINGLE = np.dtype(np.float32)
-
 FIRST = frozenset(["sin", "cos", "exp", "log", "pow"])
 """What glibc 2.22 had for lanes. The others came with 2.35."""
 
@@ -113,7 +111,7 @@ def unit(made: list[tuple[LoopProgram, FunctionView, Functions]], target: Target
         ]),
         "parts": tuple([part for _, _, functions in made for part in functions.parts]),
         "entries": tuple([entry for _, entry, _ in made]), "package": target.package,
-        "narrowing": any(value.op is astype and value.dtype == SINGLE != value.kind for value in values),
+        "narrowing": any(value.op is astype and value.dtype == np.float32 != value.kind for value in values),
         "ordered": any(has(Walk.ORDERED, loops) for loops, _, _ in made),
     }
 

@@ -20,15 +20,13 @@ import numpy as np
 from symgrad.ir.node import Graph, Node
 from symgrad.ir.program import Program, replaced
 from symgrad.ops.declare import leaves
-from symgrad.trace.inplace.local import call_function, call_ufunc
+from symgrad.trace.inplace.local import Plain, call_function, call_ufunc
 from symgrad.trace.inplace.views import written_outside
 from symgrad.trace.nested import settled
 from symgrad.trace.numpy.replaced import held_for
 from symgrad.trace.signature import by_columns
 from symgrad.trace.state import active, current
 from symgrad.trace.tracer import Tracer
-
-Plain = np.ndarray[Any, Any]
 
 
 class Outside:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.api.trees import tree_map
+from symgrad.api.trees import tree_leaves, tree_map
 from symgrad.errors import ArgumentError, ArgumentValueError
 from symgrad.train.files import HEAD
 
@@ -31,16 +31,13 @@ class Rows:
     def __init__(self, data: Any, each: int, seed: int) -> None:
         """Take an array, a tuple of arrays or structures of such, and names of files of them."""
         self.each, self.seed, self.arrays = each, seed, arguments(data)
-        lengths: list[int] = []
-        tree_map(lambda array: lengths.append(len(array) if array.ndim else -1), self.arrays)
-        if len({*lengths}) != 1 or lengths[0] < 1:
-            shapes: list[str] = []
-            tree_map(lambda array: shapes.append(str(array.shape)), self.arrays)
+        shapes = [array.shape for array in tree_leaves(self.arrays)]
+        if len({shape[:1] for shape in shapes}) != 1 or not (shapes[0] and shapes[0][0]):
             raise ArgumentValueError(
-                f"fit(): data of the shapes {', '.join(dict.fromkeys(shapes)) or 'none'}",
+                f"fit(): data of the shapes {', '.join(dict.fromkeys(map(str, shapes))) or 'none'}",
                 instead="arrays with rows, and as many in each",
             )
-        self.count = lengths[0]
+        self.count: int = shapes[0][0]
 
     def epoch(self, number: int, first: int, some: Callable[[], int] = lambda: 1) -> Iterator[tuple[int, Any]]:
         """Give the batches of an epoch from one on: how many, and one batch, or the rows of so many of full size."""
@@ -53,15 +50,15 @@ class Rows:
 
     def batch(self, rows: Any) -> tuple[Any, ...]:
         """Return some rows of each array."""
-        return tuple([_rows(array, rows) for array in self.arrays])
+        return tree_map(lambda array: array[rows], self.arrays)
 
     @property
     def lies(self) -> bool:
         """Whether C takes rows of the arrays as they lie."""
-        found: list[bool] = []
-        tree_map(lambda array: found.append(array.flags.c_contiguous and array.flags.aligned and array.dtype.isnative),
-                 self.arrays)
-        return all(found)
+        return all(
+            array.flags.c_contiguous and array.flags.aligned and array.dtype.isnative
+            for array in tree_leaves(self.arrays)
+        )
 
     def samples(self) -> Iterator[tuple[Any, ...]]:
         """Give a batch of each size, in the order in which an epoch has them."""
@@ -110,17 +107,7 @@ class Given:
 
 def kind(batch: tuple[Any, ...]) -> tuple[Any, ...]:
     """Return what a batch may be compiled for: shapes and types."""
-    found: list[Any] = []
-    for one in batch:
-        if type(one) is np.ndarray:
-            found.append((one.shape, one.dtype))
-        else:
-            tree_map(lambda leaf: found.append((np.shape(leaf), getattr(leaf, "dtype", type(leaf)))), one)
-    return tuple(found)
-
-
-def _rows(array: Any, rows: Any) -> Any:
-    return array[rows] if type(array) is np.ndarray else tree_map(lambda leaf: leaf[rows], array)
+    return tuple([(np.shape(leaf), getattr(leaf, "dtype", type(leaf))) for leaf in tree_leaves(batch)])
 
 
 def permutation(seed: Any, epoch: int, count: int) -> Any:

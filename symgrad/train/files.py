@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from symgrad.api.trees import tree_map, tree_paths
+from symgrad.api.trees import tree_leaves, tree_map, tree_paths
 from symgrad.errors import ArgumentError, SerializationError
 
 FORMAT, VERSION = "symgrad arrays", 1
@@ -80,9 +80,7 @@ def save(path: str | os.PathLike[str], /, **trees: Any) -> None:
 
 def _named(name: str, tree: Any) -> list[tuple[str, Any]]:
     """List the leaves of a tree with their paths, which begin with its name."""
-    found: list[Any] = []
-    tree_map(found.append, tree)
-    return [*zip([f"{name}/{path}".rstrip("/") for path in tree_paths(tree)], found, strict=True)]
+    return [*zip([f"{name}/{path}".rstrip("/") for path in tree_paths(tree)], tree_leaves(tree), strict=True)]
 
 
 def _structure(tree: Any, path: str) -> Any:

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from symgrad.api.call.function import Entry, Function, Short
+from symgrad.api.trees import Tree
 from symgrad.build.call import MISS
 from symgrad.build.steps import Given, Half, Steps
 from symgrad.build.threads import threads
@@ -18,7 +19,6 @@ from symgrad.render.source import MEET
 from symgrad.trace import optree
 from symgrad.trace.structures import flattened
 
-Tree = Any
 NUMPYS: dict[type, Callable[[Any], Any]] = {float: np.float64, int: np.int64}
 """What NumPy has for Python's numbers."""
 COUNT = 2

@@ -16,7 +16,7 @@ from symgrad.api.modes.derivatives import jit, loss_at, with_gradient
 from symgrad.api.modes.mode import function
 from symgrad.api.sparse.rows import RowSparse
 from symgrad.api.step.fused import COUNTED, NUMPYS, Fused, Moved, own, parts, places_of, shown, update_of, with_numbers
-from symgrad.api.trees import distinct, gradients_by_path, tree_map, tree_paths
+from symgrad.api.trees import Tree, distinct, gradients_by_path, leaves_by_path, tree_map, tree_paths
 from symgrad.build.call import MISS
 from symgrad.errors import ArgumentError, ArgumentValueError, NonFiniteError, SymgradError
 from symgrad.options import Options
@@ -29,8 +29,6 @@ from symgrad.trace.structures import flattened
 
 if TYPE_CHECKING:
     from symgrad.api.report import Cost, Memory
-
-Tree = Any
 
 def compile_step(
     loss: Callable[..., Any], optimizer: Any, *, donate: bool = False, frozen: Iterable[str] = (),
@@ -511,7 +509,7 @@ def _gradients_of(entry: Any, leaves: list[Any], params: Tree) -> dict[str, Any]
     made = [np.broadcast_to(np.zeros((), port.dtype), shape)
             for port, shape in zip(call.interface.outputs, shapes, strict=False)]
     found = optree.tree_unflatten(tree, made[entry.tree.child(0).num_leaves :][: tree.num_leaves])
-    known = dict(zip(tree_paths(params), flattened(params)[0], strict=True))
+    known = leaves_by_path(params)
     return {path: one.of_shape(known[path].shape) if isinstance(one, RowSparse) else one for path, one in found.items()}
 
 

@@ -203,7 +203,7 @@ REFUSED: dict[type[Exception], Any] = {
 }
 """What NumPy's errors become, which then name the user's line and the arrays."""
 
-_ERRORS: tuple[type[Exception], ...] = (SymgradError, *REFUSED)
+ERRORS: tuple[type[Exception], ...] = (SymgradError, *REFUSED)
 
 
 class _Running(threading.local):
@@ -260,7 +260,7 @@ def by_numpy(function: Any, lifted: Any = _array_of_list) -> Any:
         known = len(trace.graph.requirements)
         try:
             return settled(run()(*args, **kwargs))
-        except _ERRORS as error:
+        except ERRORS as error:
             shape = isinstance(error, ShapeError)
             if isinstance(error, np.exceptions.AxisError) or not raised_in_library(error):
                 raise

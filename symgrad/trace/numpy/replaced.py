@@ -38,7 +38,7 @@ from symgrad.trace.lines import (
 from symgrad.trace.nested import settled, touches
 from symgrad.trace.numpy.answers import answered
 from symgrad.trace.numpy.creation import DRAWS, MAKERS, frozen, of_lists
-from symgrad.trace.numpy.own import REFUSED, indexed
+from symgrad.trace.numpy.own import ERRORS, REFUSED, indexed
 from symgrad.trace.remedies import remedy
 from symgrad.trace.state import active, beside, current
 
@@ -172,7 +172,7 @@ class OfScipy(Replaced):
         try:
             with np.errstate(all="ignore") if traced else nullcontext():  # of numbers that are dropped
                 return self.original(*args, **kwargs)
-        except _ERRORS as error:
+        except ERRORS as error:
             raise _named_error(error, self.said(args), self.original, traced=traced) from None
         finally:
             active.scipy = 0
@@ -275,9 +275,6 @@ _CACHED_PROPERTY: tuple[Any, dict[str, Any], dict[str, Any]] = (
     functools.cached_property, {"__get__": _get}, {"__get__": _get_cached},
 )
 _LRU = type(functools.lru_cache(len))
-
-
-_ERRORS: tuple[type[Exception], ...] = (SymgradError, *REFUSED)
 
 
 def _named_error(error: Exception, name: str, function: Any, *, traced: bool) -> Exception:
