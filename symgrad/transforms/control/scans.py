@@ -23,7 +23,7 @@ from symgrad.ops.arrays.contract import LETTERS, einsum, parse_labels
 from symgrad.ops.arrays.indexing import scatter_add
 from symgrad.ops.arrays.reduce import sum_
 from symgrad.ops.arrays.updates import add_at
-from symgrad.ops.control import call, closure, cond, read_by, result, scan, while_
+from symgrad.ops.control import closure, read_by, result, scan, while_
 from symgrad.transforms.build import array, input_like, is_number, literal, make, scalar, shaped, written
 from symgrad.transforms.derive.batch import batch
 from symgrad.transforms.derive.control import closed, nested
@@ -287,11 +287,11 @@ def trim_scans(program: Program) -> Program:
     """
     used: dict[Node, set[int]] = defaultdict(set)
     for node in program.nodes():
-        if isinstance(node.op, Result) and node.inputs[0].op in {call, cond, scan, while_}:
+        if isinstance(node.op, Result):
             used[node.inputs[0]].add(node.param("number"))
     trimmed = {
         node: own for node in used
-        if node.op not in {scan, while_} and (own := _Trimmed.of(node, sorted(used[node]))) is not None
+        if "fixed" not in node.op.params and (own := _Trimmed.of(node, sorted(used[node]))) is not None
     }
     if trimmed:
         return trim_scans(_without_idle(program, trimmed))
