@@ -21,12 +21,14 @@ from symgrad.build.threads import changes
 from symgrad.build.toolchain.find import find
 from symgrad.errors import Missed
 from symgrad.ir.saved.dims import evaluated
-from symgrad.loops.machine import LINE
 from symgrad.options import Options
 from symgrad.render.source import ADDRESSES, MEET, NOT_FINITE, OTHER, UPDATE
 
 WRITEABLE = 0x400
 """NumPy's flag bit."""
+
+LINE = 64
+"""Arrays in the memory between the functions begin at multiples of so many bytes."""
 
 NUMBERS = MEET, NOT_FINITE
 """What `Steps.take` returns beside 0, where a call has written nothing: see `symgrad.render.source`."""
