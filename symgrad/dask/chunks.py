@@ -113,6 +113,10 @@ class Chunked:
             raise ArgumentValueError(f"arguments have other numbers of chunks: {counts}", instead="X.rechunk(...)")
         chunks = [*zip(*blocks, strict=True)]
         leaves, structure = flattened(params)
+        for path, leaf in zip(structure.paths(), leaves, strict=True):
+            if (kind := np.asarray(leaf).dtype).kind != "f":
+                name = "/".join(map(str, path)) or "params"
+                raise ArgumentError(f"the parameter {name} is {kind}: it has no gradient", instead="an array of floats")
         others, rest = flattened([one for k, one in enumerate(arrays) if k not in self._places])
         key = structure, rest
         try:

@@ -38,7 +38,8 @@ def compile_step(
 
     Args:
         loss: ``loss(params, *batch)`` returns one number; `params` are arrays in a structure. Or what gives the
-            gradients itself, as ``sg.value_and_grad(loss)`` does: then the halves are two calls.
+            gradients itself, as ``sg.value_and_grad(loss)`` does: then the halves are two calls, and a
+            parameter that the loss does not use has a gradient of zeros.
         optimizer: one of `symgrad.optim`, or a chain of them.
         donate: write the new parameters and the new state into the arrays of the old ones.
         frozen: paths of parameters that stay as they are: ``"layer/W"``, or ``"layer"`` for all below it.
