@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -144,7 +145,7 @@ def _uniform_at(shape: tuple[int, ...], seed: int, step: Any) -> Any:
     """Draw from [0, 1), 32 bits each, by seed, step and place."""
     with np.errstate(over="ignore"):  # all is modulo 2**64
         key = _mixed(_mixed(np.full(1, seed, np.uint64)) + np.add(step, 0).astype(np.uint64)) | np.uint64(1)
-        y = np.arange(int(np.prod(shape)), dtype=np.uint64) * key
+        y = np.arange(prod(shape), dtype=np.uint64) * key
         z = y + key
         v = _halves_exchanged(y * y + y)
         v = _halves_exchanged(v * v + z)

@@ -126,6 +126,11 @@ def _windows(
 ) -> Any:
     """Return the windows of an image: of shape (batch, *places, channels, *window)."""
     shape = np.shape(x)[1:-1]
+    if len(shape) != len(window):
+        raise ArgumentValueError(
+            f"{layer}: a window of {tuple(window)} meets the shape {np.shape(x)}",
+            instead="an extent for each axis between batch and channels",
+        )
     if isinstance(padding, str):
         if padding not in {"VALID", "SAME"}:
             raise ArgumentValueError(f"{layer}(padding={padding!r})", instead='"VALID", "SAME" or pairs of numbers')
@@ -136,10 +141,10 @@ def _windows(
         pairs = [(m // 2, m - m // 2) for m in missing]
     else:
         pairs = [(before, behind) for before, behind in padding]
-    if len(pairs) != len(shape) or len(window) != len(shape):
+    if len(pairs) != len(shape):
         raise ArgumentValueError(
-            f"{layer}: a window of {tuple(window)} and padding for {len(pairs)} axes meet the shape {np.shape(x)}",
-            instead="an extent and a pair for each axis between batch and channels",
+            f"{layer}: padding for {len(pairs)} axes meets the shape {np.shape(x)}",
+            instead="a pair for each axis between batch and channels",
         )
     if any(pair != (0, 0) for pair in pairs):
         x = np.pad(x, [(0, 0), *pairs, (0, 0)], constant_values=fill)
@@ -154,4 +159,7 @@ def _windows(
 
 
 def _each_window(strides: int | Sequence[int], axes: int) -> tuple[int, ...]:
-    return (strides,) * axes if isinstance(strides, int) else tuple(strides)
+    found = (strides,) * axes if isinstance(strides, int) else tuple(strides)
+    if len(found) != axes or min(found, default=1) < 1:
+        raise ArgumentValueError(f"strides={strides}", instead=f"{axes} of at least 1, one for each axis of a window")
+    return found

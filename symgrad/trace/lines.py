@@ -25,6 +25,7 @@ from symgrad.trace.texts import line_of_text
 
 # Not by pathlib, which takes 4 ms to import.
 _HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))  # noqa: PTH100, PTH120
+_ON_TOP = tuple([f"{_HERE}{os.sep}{room}{os.sep}" for room in ("features", "nn", "optim")])
 _STANDARD = os.path.dirname(os.path.realpath(os.__file__)) + os.sep  # noqa: PTH120
 _SITE = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
 _foreign: dict[str, bool] = {}
@@ -289,8 +290,11 @@ def callee(code: CodeType, at: int) -> tuple[str, ...] | None:
 def may_trace(filename: str) -> bool:
     """Whether code of a file may be given local arrays: the user's, and libraries without compiled modules.
 
-    A library with compiled modules may hand an array to C code, which wants NumPy's own.
+    A library with compiled modules may hand an array to C code, which wants NumPy's own. Symgrad's own layers, columns
+    and optimizers are written as users write.
     """
+    if filename.startswith(_ON_TOP):
+        return True
     if not is_user_code(filename):
         return False
     for folder in ("site-packages", "dist-packages"):

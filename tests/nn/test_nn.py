@@ -98,6 +98,26 @@ def test_layers_keep_single_precision():
             assert {leaf.dtype for leaf in leaves(part)} == {np.dtype(np.float32)}, name
 
 
+def test_layers_are_compiled_once_for_all_sizes_of_batches():
+    units, table, filters, scaled = gates(4, 2, 3), draw(4, 2), {"W": draw(2, 2, 2, 3)}, norm(2)
+    statistics = {"mean": np.zeros(2), "var": np.ones(2)}
+
+    def all_of(x):
+        image = x[..., None] * np.ones(2)
+        return [
+            nn.dense({"W": table}, x), nn.batch_norm(scaled, statistics, image, True)[0], nn.dropout(x, 0.3, 5, 2),
+            nn.conv2d(filters, image, (1, 2), "SAME"), nn.avg_pool(image, (2, 2), (1, 1), "SAME"),
+            nn.lstm(units, np.swapaxes(image[:, 0], 0, 1))[0],
+        ]
+
+    compiled = sg.jit(all_of, dynamic={"x": "n,..."})
+    for size in (3, 1, 5):
+        x = draw(size, 3, 4)
+        for want, got in zip(all_of(x), compiled(x), strict=True):
+            np.testing.assert_allclose(got, want, rtol=1e-12, atol=1e-13)
+    assert compiled.cache_info().compilations == 1
+
+
 # -- values
 
 
@@ -347,7 +367,12 @@ REFUSED: dict[str, tuple[Any, type[Exception], str]] = {
     "padding": (lambda: nn.avg_pool(np.ones((1, 2, 2, 1)), (2, 2), padding="FULL"), ArgumentValueError,  # type: ignore[arg-type]
                 r"avg_pool\(padding='FULL'\)"),
     "pairs": (lambda: nn.avg_pool(np.ones((1, 2, 2, 1)), (2, 2), padding=((0, 1),)), ArgumentValueError,
-              r"padding for 1 axes meet the shape \(1, 2, 2, 1\)"),
+              r"padding for 1 axes meets the shape \(1, 2, 2, 1\)"),
+    "a window": (lambda: nn.max_pool(np.ones((1, 2, 2, 1)), (2,)), ArgumentValueError,
+                 r"max_pool: a window of \(2,\) meets the shape \(1, 2, 2, 1\)"),
+    "a stride": (lambda: nn.conv2d({"W": np.ones((2, 2, 1, 1))}, np.ones((1, 4, 4, 1)), (1,)),  # type: ignore[arg-type]
+                 ArgumentValueError, r"strides=\(1,\)(.|\n)*2 of at least 1"),
+    "no stride": (lambda: nn.avg_pool(np.ones((1, 4, 1)), (2,), (0,)), ArgumentValueError, r"strides=\(0,\)"),
     "lstm": (lambda: nn.lstm(gates(3, 2, 4), np.ones((5, 1, 2))), ArgumentValueError,
              r"lstm: an array of shape \(4, 12\) meets one of shape \(12,\), and \(16,\) is not \(12,\)"),
     "bias": (lambda: nn.dense({"W": np.ones((3, 2)), "b": np.ones((2, 1))}, np.ones((4, 3))), ArgumentValueError,
