@@ -390,6 +390,9 @@ def check_grads(
             raise ArgumentValueError(f"modes has {one!r}", instead='modes=("fwd", "rev"), or one of them')
     if mode not in {None, "complex-step", "central"}:
         raise ArgumentValueError(f"mode={mode!r}", instead='"complex-step", "central" or None')
+    for name, number in (("atol", atol), ("rtol", rtol), ("eps", eps)):
+        if number is not None and not 0 <= number < float("inf"):
+            raise ArgumentValueError(f"{name}={number!r}", instead="a number from 0 on")
     if args is not None and not isinstance(args, (tuple, list)):
         raise ArgumentError(f"check_grads takes the arguments as a tuple, not {type(args).__name__}", instead="(x,)")
     wanted = frozenset([modes] if isinstance(modes, str) else modes)

@@ -21,7 +21,7 @@ from symgrad.api.call.arguments import annotated_specs
 from symgrad.cli.terminal import Refused
 from symgrad.errors import ShapeError, SymgradError
 from symgrad.ir.evaluate import SIZES, concrete
-from symgrad.ir.shapes import symbol
+from symgrad.ir.shapes import symbol, symbols
 from symgrad.trace.lines import error_line
 from symgrad.trace.signature import Spec, flatten, signature_of, spec
 
@@ -206,7 +206,8 @@ def example(file: str, found: Given) -> dict[str, Any]:
         with np.load(file, allow_pickle=False) as opened:
             arrays = {name: opened[name][()] for name in opened.files}
     except (OSError, ValueError, AttributeError, zipfile.BadZipFile) as error:
-        raise Refused(f"--example {file}: it cannot be read as a file of numpy.savez: {error}") from error
+        why = f": {error}" if isinstance(error, OSError) else ""
+        raise Refused(f"--example {file}: it cannot be read as a file of numpy.savez{why}") from error
 
     def value(name: str, at: Any) -> Any:
         """Return an argument, or an entry of one; of what is in no file, nothing."""
@@ -244,6 +245,11 @@ def data(found: Given, extents: dict[str, int], seed: int, *, positive: bool = F
         return np.asarray(rng.integers(0, 2, shape), leaf.dtype)
 
     leaves, tree = flatten((found.args, found.kwargs))
+    names = {one.name for leaf in leaves if isinstance(leaf, Spec) for one in symbols([leaf.shape])}
+    for name, size in extents.items():
+        if name not in names:
+            others = ", ".join(sorted(names)) or "none, for all are numbers"
+            raise Refused(f"--size {name}={size}: {name} is no open extent of the arguments; instead: {others}")
     args, kwargs = optree.tree_unflatten(tree, [draw(leaf) for leaf in leaves])
     return found._replace(args=tuple(args), kwargs=dict(kwargs))
 

@@ -271,3 +271,20 @@ def test_random_stencils(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     for n in (4, 5, 32, 41):
         with contextlib.suppress(ShapeError):  # u[:1], u[1:-1] and u[-1:] are one element more than u where n is 1
             check(of_all, function, 0.5 * rng.normal(size=n))
+
+
+def test_places_of_a_lookup_stay_where_they_are():
+    """Their array gets other coordinates with what it is joined to, a longer row of another one."""
+    n = 65
+
+    def counted(p):
+        last = np.sort(p, axis=1)[:, n]
+        t = np.concatenate([last[:1], last[1:] * 2])
+        corner = np.zeros((n, n))
+        corner[-1] = last
+        corner[:, -1] += t
+        return np.bincount(np.abs(t).astype(int) % 4, minlength=4), corner
+
+    p = np.random.default_rng(3).normal(size=(n, n + 1))
+    for one, two in zip(sg.jit(counted)(p), counted(p), strict=True):
+        np.testing.assert_array_equal(one, two)

@@ -19,6 +19,7 @@ from symgrad.ir.notation import (
     How,
     Lookup,
     Statement,
+    Value,
     accesses,
     as_index,
     linear,
@@ -172,6 +173,7 @@ def _pinned(statements: Sequence[Statement]) -> Iterator[Place]:
     for statement in statements:
         read = accesses(statement.value)
         fixed = [a for a in read if a.flat]
+        fixed += _read_by_indices(statement.value)
         for access in (statement.target, *read):
             fixed += looked_up(access.indices)
         if statement.routine is not None:
@@ -182,6 +184,18 @@ def _pinned(statements: Sequence[Statement]) -> Iterator[Place]:
         product = statement.how != How.SET and bare and len(bare) < len(statement.axes) and len(read) > 1
         if product or statement.prefix:
             yield from statement.axes
+
+
+def _read_by_indices(value: Value) -> list[Access]:
+    """List what those indices are looked up in that are values themselves."""
+    found: list[Access] = []
+
+    def index(one: Any) -> Any:
+        found.extend(looked_up((one,)))
+        return one
+
+    mapped(value, lambda access: access, index)
+    return found
 
 
 def shifted(index: Any) -> tuple[Axis, int] | None:
