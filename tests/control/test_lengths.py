@@ -316,6 +316,18 @@ def test_without_values_it_is_a_loop():
         np.testing.assert_allclose(run(0.83, n), along(lambda x: series(x, n), 0.83), rtol=1e-6, atol=1e-7)
 
 
+def test_without_values_it_is_a_loop_over_an_extent():
+    def faded(x):
+        total = 0.0 * x[0]
+        for k in range(len(x)):
+            total = np.tanh(0.5 * total + x[k] * x[len(x) - 1 - k])
+        return total
+
+    run = sg.jit(faded, options=INTERPRETED).lower(sg.spec("f64[n]")).compile()
+    for n in (1, 2, 9, 40):
+        np.testing.assert_allclose(run(np.arange(n) / n), faded(np.arange(n) / n), rtol=1e-13)
+
+
 @pytest.mark.skipif(shutil.which("make") is None, reason="needs make")
 def test_a_package_needs_no_examples(tmp_path):
     package = sg.emit(series, {"x": "f64[]", "n": "i64[]"}, tmp_path / "series", what="value_and_grad")

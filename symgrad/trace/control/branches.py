@@ -205,6 +205,11 @@ def _made_of(value: FunctionType, around: dict[FunctionType, int]) -> Any:
     ]
 
 
+def _is_open(param: Any) -> bool:
+    """Whether an extent that is not known is a parameter, or part of one."""
+    return any(map(_is_open, param)) if isinstance(param, tuple) else bool(getattr(param, "free_symbols", False))
+
+
 class Branches:
     """The values of a trace at one call's arguments, as far as Python asks for them, and what it asked, in order.
 
@@ -435,7 +440,7 @@ class Branches:
                     continue
                 if each in stands:
                     values[each] = values[stands[each]]
-                elif each.is_input or each in self.unknown:
+                elif each.is_input or each in self.unknown or (self.arrays is None and _is_open(each.params)):
                     return None
                 else:
                     values[each] = computed(each, [values[i] for i in each.inputs], self._dims)
