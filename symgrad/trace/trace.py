@@ -138,10 +138,12 @@ def trace(
                     with watching():
                         result = call(tracers)
                 except Exception as error:
-                    explained = explain(error, (heard.refusals or [])[refused:])
-                    if explained is error:
+                    # No variable is left with what is raised: its traceback has this frame, which has the whole trace.
+                    explained = [explain(error, (heard.refusals or [])[refused:])]
+                    if explained[0] is error:
+                        explained.clear()
                         raise
-                    raise explained from None
+                    raise explained.pop() from None
             values, tree = flatten(result)
             outputs = tuple([output(now, value, fun) for value in values])
             labels = () if outer else now.labels.get(outputs, ())

@@ -155,6 +155,7 @@ def outcome(function: Any, arrays: list[Array]) -> Any:
             warnings.simplefilter("ignore")
             return [np.asarray(leaf) for leaf in leaves(function(*arrays))]
     except Exception as error:  # noqa: BLE001 - any error of NumPy's
+        error.__traceback__ = error.__context__ = error.__cause__ = None  # whose frames hold the caller's
         return error
 
 

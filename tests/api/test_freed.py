@@ -59,6 +59,15 @@ def alive():
     return Counter(type(thing).__name__ for thing in gc.get_objects() if isinstance(thing, KINDS))
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _of_this_module():
+    """Leave out of `alive` what other tests left in the process, which may be millions of things."""
+    gc.collect()
+    gc.freeze()
+    yield
+    gc.unfreeze()
+
+
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_nothing_is_left(name):
     """After the first time, which fills what is kept for all functions."""
@@ -80,4 +89,33 @@ def test_nothing_is_left(name):
         finally:
             gc.enable()
     assert during["Node"] > 5
+    assert found[1] == {}
+
+
+OUTSIDE = np.linspace(1.0, 2.0, 5)
+
+REFUSED: dict[str, Any] = {
+    "shapes": lambda x: np.squeeze(np.sin(x), 0), "a number": lambda x: np.sin(x) * float(x[0]),
+    "a number from outside": lambda x: np.sin(x) * float((OUTSIDE * x)[0]), "numpy's own": lambda x: np.cross(x, x),
+    "an open extent": lambda x: np.cross(np.outer(x, x), np.outer(x, x)),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_nothing_is_left_of_what_is_refused(name):
+    """An error holds the frames it left: where one of them holds the error, both stay, and the whole trace."""
+    specs = ("f64[n]",) if name == "an open extent" else None
+    found = []
+    for _ in range(2):
+        gc.disable()
+        try:
+            before = alive()
+            with pytest.raises(sg.SymgradError) as caught:
+                sg.jit(REFUSED[name], specs=specs)(np.linspace(0.5, 1.0, 5))
+            during = alive() - before
+            del caught
+            found.append(alive() - before)
+        finally:
+            gc.enable()
+    assert during["Node"] > 0
     assert found[1] == {}

@@ -547,7 +547,7 @@ class Function(Generic[P, R]):
         lengths, ways = self._lengths, self._captured.ways(constants=self._constants)
         lengths.begin()
         by_value = next(ways)
-        first: Exception | None = None
+        first: list[Exception] = []  # emptied at the end: its traceback has this frame, and all that was traced
         while True:
             stages, branches, changes = Stages(self._options), Branches(known, told, lengths), lengths.changes
             try:
@@ -558,19 +558,21 @@ class Function(Generic[P, R]):
             except Exception as error:
                 if lengths.are_why(branches) or (isinstance(error, MutationError) and lengths.constructs(error)):
                     continue
-                first = first or error
+                first = first or [error]
                 way: Any = next(ways, False) if isinstance(error, _REFUSED) else False
-                written = isinstance(first, MutationError)
+                written = isinstance(first[0], MutationError)
                 if way is None and (written or not _READS_MEMORY.search(str(error))):
                     way = False
                 if way is False and (written or isinstance(error, ConcretizationError)):
-                    raise first from None  # of constants it says less
+                    raise first.pop() from None  # of constants it says less
                 if way is False:
+                    first.clear()
                     raise
                 by_value = way
                 continue
             if changes == lengths.changes and not lengths.are_wrong(branches, program):
                 break
+        first.clear()
         branches.refuse_draws()
         taken = branches_of(program)
         if not isinstance(self._fun, Absent):  # of a loop's guard it is not known what came to something else, or where

@@ -238,7 +238,10 @@ class Step:
                 if isinstance(error, SymgradError):
                     told = type(error)(f"batch {values.done}: {error.what}", line=error.line, instead=error.instead)
                 told.batch, told.params, told.state, told.values = values.done, params, state, values.so_far()
-                raise told from None
+                try:
+                    raise told from None
+                finally:
+                    del told  # this frame and its traceback would hold each other, and the parameters
         return params, state, values.so_far()
 
     def gradients(self, params: Tree, *batch: Any) -> tuple[Any, Tree]:

@@ -269,11 +269,10 @@ def by_numpy(function: Any, lifted: Any = _array_of_list) -> Any:
             taken = [r.extent - r.index for r in trace.graph.requirements[known:]]
             taken += [d for x in arrays for d in shape_of(x) if shape and type(d) is not int]
             if taken and not isinstance(error, ConcretizationError):  # it may be so for what NumPy took them to be
-                refusal = Extent(min(taken[0].free_symbols, key=str), trace).refuse("a condition of NumPy's")
-                refusal.args = (f"{said}: {refusal}",)
-                raise refusal from None
+                asked = Extent(min(taken[0].free_symbols, key=str), trace)
+                raise _saying(said, asked.refuse("a condition of NumPy's")) from None
             if isinstance(error, ConcretizationError):
-                error.args = (f"{said}: {error}",)
+                _saying(said, error)
             if isinstance(error, SymgradError):
                 raise
             kind = next(made for kind, made in REFUSED.items() if isinstance(error, kind))
@@ -282,6 +281,12 @@ def by_numpy(function: Any, lifted: Any = _array_of_list) -> Any:
             _running.asked = False
 
     return answer
+
+
+def _saying(what: str, error: Exception) -> Exception:
+    """Put words before those of an error, which is left in no variable of the frame that raises it."""
+    error.args = (f"{what}: {error}",)
+    return error
 
 
 def indexed(joiner: Any, key: Any) -> Any:
