@@ -196,15 +196,14 @@ class Many:
         """Derive every row's weighted sum by its arrays."""
         return list(sg.grad(self.loss, options=self.options)(self.floats, self.others, self.weights))
 
-    def differences(self) -> list[list[Array]]:
+    def differences(self, gradient: Callable[[list[list[Array]]], Any]) -> list[list[Array]]:
         """Differentiate the contracted gradients of all rows at once, element by element."""
-        gradient = sg.grad(self.loss, options=self.options)
         found = [[np.zeros_like(a) for a in row] for row in self.floats]
         for k, place in self.places():
 
             def contracted(h: float, k: int = k, place: int = place) -> Array:
                 moved = [[_moved(a, place, h) if n == k else a for n, a in enumerate(row)] for row in self.floats]
-                gradients = gradient(moved, self.others, self.weights)
+                gradients = gradient(moved)
                 return np.array([
                     sum(float(np.sum(g * d)) for g, d in zip(row, along, strict=True))
                     for row, along in zip(gradients, self.directions, strict=True)

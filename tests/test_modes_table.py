@@ -66,11 +66,14 @@ def curvatures(many: t.Many) -> Any:
             pairs = zip(gradient(floats), directions, strict=True)
             return sum([np.sum(g * d) for one, along in pairs for g, d in zip(one, along, strict=True)], start=0.0)
 
-        forward_over_reverse = sg.jvp(gradient, (floats,), (directions,))[1]
-        return list(zip(forward_over_reverse, sg.grad(slope)(floats), sg.grad(contracted)(floats), strict=True))
+        first, forward_over_reverse = sg.jvp(gradient, (floats,), (directions,))
+        return first, list(zip(forward_over_reverse, sg.grad(slope)(floats), sg.grad(contracted)(floats), strict=True))
 
-    found = sg.jit(all_three, options=t.GENTLY)(many.floats, many.others, many.weights, many.directions)
-    return [(*ways, numbers) for ways, numbers in zip(found, many.differences(), strict=True)]
+    # One compilation for all: differences are those of the gradient that comes with the three ways.
+    made = sg.jit(all_three, options=t.GENTLY)
+    _, found = made(many.floats, many.others, many.weights, many.directions)
+    numbers = many.differences(lambda floats: made(floats, many.others, many.weights, many.directions)[0])
+    return [(*ways, differences) for ways, differences in zip(found, numbers, strict=True)]
 
 
 @rows(SMOOTH)
