@@ -219,7 +219,8 @@ def test_wheel_content(wheel):
     package |= {path.relative_to(ROOT).as_posix() for path in (ROOT / "symgrad").rglob("*.c")}  # the toolchain's probes
     package.add("symgrad/build/toolchain/watch.sh")
     templates = {
-        f"symgrad/{path.relative_to(ROOT).as_posix()}" for path in (ROOT / "templates").rglob("*") if path.is_file()
+        f"symgrad/{path.relative_to(ROOT).as_posix()}" for path in (ROOT / "templates").rglob("*")
+        if path.is_file() and path.suffix != ".pyc"
     }
     assert templates
     assert package | templates <= content

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
 import re
+import sys
+import tempfile
 from collections.abc import Callable
 from functools import cache
+from importlib.util import cache_from_source
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +54,9 @@ def environment() -> jinja2.Environment:
 class Kept(jinja2.BytecodeCache):
     """Templates that are compiled already: to compile all that a program needs takes a tenth of a second.
 
+    They lie where Python keeps the bytecode of modules, once for an installation. Where it may not write there, they
+    are kept as programs are.
+
     Attributes:
         recall: what was kept under some words.
         record: keeps bytes under some words.
@@ -63,10 +71,47 @@ class Kept(jinja2.BytecodeCache):
 
     def load_bytecode(self, bucket: jinja2.bccache.Bucket) -> None:
         """Fill a bucket with what was kept."""
-        found = self.recall(*self.words(bucket))
+        words = self.words(bucket)
+        found = _recalled(bucket.key, _digest(words)) or self.recall(*words)
         if found is not None:
             bucket.bytecode_from_string(found)
 
     def dump_bytecode(self, bucket: jinja2.bccache.Bucket) -> None:
         """Keep what was compiled."""
-        self.record(bucket.bytecode_to_string(), *self.words(bucket))
+        words, content = self.words(bucket), bucket.bytecode_to_string()
+        if not _recorded(bucket.key, _digest(words) + content):
+            self.record(content, *words)
+
+
+def _digest(words: tuple[str, ...]) -> bytes:
+    return hashlib.sha256("\0".join(words).encode()).digest()
+
+
+def _recalled(key: str, digest: bytes) -> bytes | None:
+    """Read what lies beside the templates, if it was made of the same words."""
+    try:
+        content = Path(cache_from_source(str(TEMPLATES / f"{key}.py"))).read_bytes()
+    except (OSError, NotImplementedError):
+        return None
+    return content[len(digest) :] if content.startswith(digest) else None
+
+
+def _recorded(key: str, content: bytes) -> bool:
+    """Whether it could be written there: at once as a whole, for other processes read and write it, too."""
+    if sys.dont_write_bytecode:
+        return False
+    try:
+        path = Path(cache_from_source(str(TEMPLATES / f"{key}.py")))
+        path.parent.mkdir(parents=True, exist_ok=True)
+        descriptor, made = tempfile.mkstemp(dir=path.parent)
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(content)
+            Path(made).chmod(TEMPLATES.stat().st_mode & 0o666)  # whoever may read the templates
+            Path(made).replace(path)
+        except OSError:
+            Path(made).unlink(missing_ok=True)
+            raise
+    except (OSError, NotImplementedError):
+        return False
+    return True
