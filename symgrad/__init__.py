@@ -23,7 +23,6 @@ from symgrad.api.rules.custom import custom_jvp, custom_vjp
 from symgrad.api.rules.override import override_gradient
 from symgrad.api.sparse import matrices as _matrices  # noqa: F401 - what stands for SciPy's
 from symgrad.api.sparse.rows import RowSparse
-from symgrad.api.step.step import compile_step
 from symgrad.api.trees import ravel_pytree, tree_map, tree_paths
 from symgrad.build.threads import get_num_threads, set_num_threads
 from symgrad.emit.emit import emit
@@ -42,7 +41,8 @@ if TYPE_CHECKING:
     from symgrad.api.sized import argwhere, flatnonzero, nonzero, unique
     from symgrad.api.step.step import compile_step
     from symgrad.emit.files import Package
-    from symgrad.train import fit, load, save
+    from symgrad.train.files import load, save
+    from symgrad.train.fit import fit
 
 __all__ = [
     "Function", "NoGradient", "Options", "Package", "RowSparse", "Spec", "SymgradError", "SymgradWarning", "Tracer",

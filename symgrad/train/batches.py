@@ -50,7 +50,7 @@ class Rows:
 
     def batch(self, rows: Any) -> tuple[Any, ...]:
         """Return some rows of each array."""
-        return tree_map(lambda array: array[rows], self.arrays)
+        return tuple(tree_map(lambda array: array[rows], self.arrays))
 
     @property
     def lies(self) -> bool:
