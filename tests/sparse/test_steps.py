@@ -175,3 +175,18 @@ def test_rows_in_a_package_of_c(tmp_path: Path) -> None:
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stdout + done.stderr
         assert "all agree" in done.stdout
+
+
+@pytest.mark.parametrize("batch", [24, 256])
+def test_no_table_is_copied_whatever_the_batch(batch: int) -> None:
+    """Beside few columns, rows were read and written in one sweep, so that what was written had to wait elsewhere."""
+    optimizer = sg.optim.adam(0.1, sparse="lazy")
+
+    def loss(params: Any, ids: Any) -> Any:
+        return np.sum(sg.scan(lambda h, i: (np.tanh(h + params["E"][i]), 0.0), np.zeros((batch // 8, 8)), ids)[0])
+
+    step, params = sg.compile_step(loss, optimizer, donate=True), {"E": RNG.normal(size=(3000, 8))}
+    state, ids, before = optimizer.init(params), RNG.integers(0, 3000, size=(8, batch // 8)), params["E"].copy()
+    assert step.memory(params, state, ids).peak < params["E"].nbytes
+    params, state, _ = step(params, state, ids)
+    np.testing.assert_array_equal(np.flatnonzero(np.any(params["E"] != before, axis=1)), np.unique(ids))

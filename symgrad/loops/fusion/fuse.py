@@ -81,7 +81,8 @@ class Classes(Partition[Axis]):
 class DependenceGraph:
     """Who writes what before whom: for each statement, what it depends on and by which access.
 
-    An array's writers follow each other, so a reader depends on the last of them alone.
+    An array's writers follow each other, so a reader depends on the last of them alone. What is written at looked-up
+    places of an output that is to have an input's memory waits for all that reads the input before.
 
     Attributes:
         needs: for each statement, the writers of what it reads, and by which access.
@@ -91,8 +92,13 @@ class DependenceGraph:
         guards: the statements that decide that a call goes another way: the earlier, the less was done for nothing.
     """
 
-    def __init__(self, statements: Sequence[Statement]) -> None:
+    def __init__(self, statements: Sequence[Statement], donated: Sequence[tuple[Array, Array]] = ()) -> None:
         self.statements = statements
+        memory = {target: source for source, target in donated}
+        for s in reversed(statements) if donated else ():
+            if s.target.array in memory and isinstance(s.value, Access) and s.value.indices == s.target.indices:
+                memory.setdefault(s.value.array, memory[s.target.array])  # of which it is a copy: they become one
+        readers: dict[Array, list[int]] = {source: [] for source, _ in donated}
         self.needs: list[list[tuple[int, Access]]] = []
         self.users: list[list[tuple[int, Access]]] = [[] for _ in statements]
         last: dict[Array, int] = {}
@@ -106,6 +112,11 @@ class DependenceGraph:
             if self.guards and statement.may_fail:
                 found += failing[-1:]
                 failing.append((k, statement.target))
+            if statement.target.array in memory and statement.target.is_indirect:
+                apart = Access(statement.target.array, (0,), flat=True)
+                found += [(reader, apart) for reader in readers[memory[statement.target.array]]]
+            for array in {access.array for access in statement.reads} & readers.keys():
+                readers[array].append(k)
             self.needs.append(found)
             for writer, access in found:
                 self.users[writer].append((k, access))
@@ -286,7 +297,7 @@ class Fusion:
     def __init__(self, lowered: LoopProgram) -> None:
         self.statements = lowered.statements
         self.new: list[Array] = []  # copies of sums
-        self.graph = DependenceGraph(self.statements)
+        self.graph = DependenceGraph(self.statements, lowered.donated)
         self.classes = Classes(self.statements, self.graph)
         self.axis_of: list[dict[Axis, Axis]] = [
             {self.classes.find(axis): axis for axis in s.axes} for s in self.statements
