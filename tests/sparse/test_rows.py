@@ -291,6 +291,8 @@ def test_sums_and_multiples() -> None:
 @pytest.mark.parametrize(("wrong", "error", "message"), [
     (lambda _: sg.RowSparse([5], np.ones((1, 2)), (5, 2)), IndexError, "index 5 is out of bounds for axis 0 with size"),
     (lambda _: sg.RowSparse([1], np.ones((2, 2)), (5, 2)), ValueError, r"indices \(1,\) and rows \(2, 2\)"),
+    (lambda _: sg.RowSparse([1.5], np.ones((1, 2)), (5, 2)), TypeError, "indices float64(.|\n)*integers"),
+    (lambda _: sg.RowSparse([True], np.ones((1, 2)), (5, 2)), TypeError, "indices bool"),
     (np.asarray, TypeError, "no array(?s:.*)to_dense"), (lambda g: g * np.ones(2), TypeError, "times an array"),
     (lambda g: g + sg.RowSparse([1], np.ones((1, 2)), (6, 2)), ValueError, r"\(5, 2\) and one of \(6, 2\)"),
     (lambda g: sg.ravel_pytree([g]), TypeError, "no array"),

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.errors import ArgumentError, ShapeError
+from symgrad.errors import ArgumentError, DtypeError, ShapeError
 from symgrad.ir import shapes
 from symgrad.ops.arrays.indexing import normal_index, scatter_add
 from symgrad.ops.arrays.joining import lift
@@ -42,6 +42,7 @@ class RowSparse:
     was given; behind the first `count`, the last index stands again, with rows of zeros.
 
     Raises:
+        DtypeError: indices are no integers.
         ShapeError: indices, rows and shape do not fit together.
         IndexError: an index is out of bounds.
 
@@ -68,6 +69,8 @@ class RowSparse:
                 f"RowSparse of indices {shapes.show(shape_of(indices))} and rows {shapes.show(shape_of(rows))}, of an "
                 f"array {shapes.show(dims(shape))}", instead="indices (k,) and rows (k, *shape[1:])")
         indices = indices if is_traced(indices) or indices.size else indices.astype(INT)  # of []
+        if indices.dtype.kind not in "iu":
+            raise DtypeError(f"RowSparse of indices {indices.dtype}", instead="integers")
         self._values, self._places, self.count = _merged(normal_index(indices, extent=dims(shape[0])[0]), rows)
         self.shape = shape
 
