@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
+from weakref import proxy
 
 import numpy as np
 
@@ -105,7 +106,7 @@ class _Sources(dict[Node, Element]):
     """What stands where; numbers of segments stand nowhere until somebody asks."""
 
     def __init__(self, lowering: _Lowering) -> None:
-        self.lowering = lowering
+        self.lowering = proxy(lowering)  # which holds this: both are freed at once
 
     def __missing__(self, node: Node) -> Element:
         self[node] = self.lowering.lowered(node)
