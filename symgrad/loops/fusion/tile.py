@@ -185,8 +185,9 @@ def fit(program: LoopProgram) -> LoopProgram:
 
     Around register blocks, which pack an operand for each tile, it is 32 rows at least, and a sweep that is one tile
     stays one while what lives for it is no more than `WHOLE_BYTES`, or while the shares of shorter ones would leave the
-    near caches. So does one of a few more rows, up to `TILE_WHOLE`, that no threads share. Where products are all there
-    is, and nothing lives for a tile, tiles become longer. The loop over a tile that is a whole sweep goes.
+    near caches. Tiles that need not be shorter become longer where products are all there is and nothing lives for one,
+    and a sweep of up to `TILE_WHOLE` rows that no threads share is one tile. The loop over a tile that is a whole sweep
+    goes.
     """
     blocks = {outer.tile for loop, around in program.loops.items() if loop.product for outer in around if outer.tile}
     parts = {one.window for loop in program.loops if loop.product and loop.product.part for one in loop.nest.loops}
@@ -201,6 +202,7 @@ def fit(program: LoopProgram) -> LoopProgram:
     new: dict[Any, Tile | None] = {}
     long: set[Any] = set()  # in pieces of which threads share them
     for tile, team in [(loop.tile, loop.team) for loop in program.loops if loop.tile is not None]:
+        extent = tile.start.extent
         least, size = TILE_BLOCKS if tile in blocks else TILE_LEAST, alive.get(tile, 0)
         room = WHOLE_BYTES if tile.is_whole and tile in blocks else CACHE
         rows = 1 << (tile.rows - 1).bit_length() if tile.is_whole else tile.rows
@@ -209,11 +211,9 @@ def fit(program: LoopProgram) -> LoopProgram:
         far = tile in blocks and 2 * rows * size > FAR_BYTES
         if tile.is_whole and (tile in parts or rows >= tile.rows or -tile.rows % rows > rows // 2 or far):
             rows = tile.rows
-        elif tile in blocks and tile not in alive and rows == TILE_ROWS:
-            rows *= 2
-        extent = tile.start.extent
-        if tile in blocks and tile.rows == TILE_ROWS and team is None and type(extent) is int and extent <= TILE_WHOLE:
-            rows = extent if extent * size <= WHOLE_BYTES else rows
+        elif tile in blocks and rows == TILE_ROWS:
+            short = team is None and type(extent) is int and extent <= TILE_WHOLE
+            rows = extent if short else rows if tile in alive else 2 * rows
         if rows != tile.rows or tile.is_whole:
             new[tile] = Tile(tile.start, rows) if rows not in {tile.rows, extent} else None
         if tile in blocks and rows > GRAIN:
