@@ -131,7 +131,8 @@ def trace(
             opened = not all(is_static(spec.shape) for spec in signature.specs)
             watching: Callable[[], Any] = nullcontext
             if asked is not None and outer is None and asked.lengths is not None:
-                asked.carrying = Carrying(asked.lengths.carried - asked.lengths.idle, asked.lengths.differing)
+                lengths = asked.lengths
+                asked.carrying = Carrying(lengths.carried - lengths.idle, lengths.differing, lengths.broken)
                 watching = asked.carrying.watching
             with installed(fun) if creation else nullcontext(), nothing_caught(opened=opened):
                 try:

@@ -160,6 +160,9 @@ class Branching(NamedTuple):
             near(None, *[a - b for a, b in combinations(values, 2)])
             return [values[k] for k in note(tuple(sorted(range(len(values)), key=values.__getitem__)))]
 
+        def several(values: Any) -> Any:
+            return values if len(values) > 1 else values[0] or min(values[0])  # Python refuses none
+
         def scanned(f: Any, start: Any, rows: Any) -> Any:
             for row in rows:
                 start = f(start, row)
@@ -169,7 +172,8 @@ class Branching(NamedTuple):
             "Box": Box,
             "jit": lambda f: f, "checkpoint": lambda f: f, "slope_of": lambda _, g: g, "note": note, "near": near,
             "rows_of": lambda f, rows, y: np.array([f(row, y) for row in rows]), "scan_of": scanned,
-            "min": lambda *values: order(values)[0], "max": lambda *values: order([-v for v in values])[0] * -1.0,
+            "min": lambda *values: order(several(values))[0],
+            "max": lambda *values: order([-v for v in several(values)])[0] * -1.0,
             "sorted": order,
         })
 
@@ -516,6 +520,92 @@ class _Writer:
             "b = b + box.n" if with_box else "b = b + h", "pass",
         ]))
 
+    def nested(self, depth: int) -> None:
+        """Write loops in one another that are left by `break`, and what they leave behind them."""
+        rng = self.rng
+
+        def c() -> str:
+            return str(round(rng.uniform(-0.8, 1.0), 2))
+
+        def end(names: tuple[str, ...]) -> str:
+            one = f"«{rng.choice(names)} > {c()} + {rng.choice(['0.5', '1.5', '3.0'])}»"
+            more = rng.choice(["", "", "", "last = 0.3 * t; ", f"{names[0]} = 0.5 * {names[0]}; ", "last = v * k; "])
+            return f"if {rng.choice([one, one, one, f'not {one}', f'far({names[0]})'])}: {more}break"
+
+        rows = rng.choice([
+            "for k, v in enumerate(row):", "for k in range(3):\n    v = row[k]", "for k, v in zip((2, 0, 1), row):",
+        ])
+        self.put(depth, f"h, t, last = {rng.choice(['0.0', 'x[0]'])}, x[1], {rng.choice(['0.5', 'x[2]'])}\n"
+                        "def far(u): return u > 2.0")
+        self.put(depth, rng.choice(["for j, row in enumerate(A):", "for j in range(5):\n    row = A[j]"]))
+        self.put(depth + 1, rng.choice(["t = 0.0", "t = 0.5 * t", "t = abs(x[j % 4])", "pass"]))
+        self.put(depth + 1, rows)
+        lines = [rng.choice(["t = t + abs(v)", "t = 0.9 * t + v", "t = t + v * h", "t = np.sin(t) + abs(v)"])]
+        lines += [rng.choice([
+            f"if «v > {c()}»: t = 0.8 * t", f"if «v < {c()}»: continue", "last = v", "last = k", "h = h + 0.1 * v",
+            f"if «t > {c()}»: last = t", "t = max(t, v)",
+        ]) for _ in range(rng.randrange(0, 2))]
+        for _ in range(rng.choice([1, 1, 2])):
+            lines.insert(rng.randrange(len(lines) + 1), end(("t", "t", "v")))
+        for line in lines:
+            self.put(depth + 2, line)
+        if rng.random() < 0.2:
+            self.put(depth + 1, rng.choice(["else: t = -t", "else: last = 1.5"]))
+        self.put(depth + 1, rng.choice(["h = h + t * k", "h = h + t", "h = 0.7 * h + v", "h = h + 0.2 * last + t"]))
+        for _ in range(rng.choice([0, 1, 1])):
+            self.put(depth + 1, end(("h", "h", "t")))
+        self.put(depth, f"a = a + 0.1 * h + 0.05 * last + {rng.choice(['0.1 * j', '0.1 * k', '0.2 * t', '0.1 * v'])}")
+
+    def grown(self, depth: int) -> None:
+        """Write a loop, maybe in another one, that appends on some steps to lists of which sums and such are asked."""
+        rng = self.rng
+
+        def c() -> str:
+            return str(round(rng.uniform(-0.8, 1.0), 2))
+
+        self.put(depth, f"h, last = {rng.choice(['0.0', 'x[0]'])}, 0.0")
+        lists = ["kept", "other"][: rng.choice([1, 2])]
+        begins = [f"{name} = {rng.choice(['[]', '[]', '[x[1]]', '[0.25, x[2]]'])}" for name in lists]
+        if rng.random() < 0.4:
+            begins += rng.choice([["kept.append(x[3])"], ["if «x[3] > 0.2»: kept.append(x[3])"]])
+        around = rng.choice(["", "", f"for r in range({rng.choice([2, 3])}):", "for r in p:"])
+        inside = around and rng.random() < 0.5
+        for line in begins[: 0 if inside else None]:
+            self.put(depth, line)
+        if around:
+            self.put(depth, around)
+        inner = depth + bool(around)
+        for line in begins if inside else ():
+            self.put(inner, line)
+        loop = rng.choice([
+            "for k, v in enumerate(np.concatenate([x, A.ravel()])):", "for k in range(15):\n    v = A.ravel()[k]",
+            "for k in range(3 * n):\n    v = np.sin(x[0] * k + 0.4)", "for v in A.ravel():\n    k = len(kept)",
+            "k, v = 0, abs(x[1]) + 1.0\nwhile «v > 0.1»:\n    k, v = k + 1, 0.8 * v - 0.01 * k",
+        ])
+        self.put(inner, loop)
+        asks = ["len({m})", "sum({m})", "max({m})", "min({m})", "({m}[-1] if {m} else 0.3)", "(v if not {m} else h)"]
+        safe = [asks[k] for k in (0, 1, 4, 5)]
+        some = safe if rng.random() < 0.7 else asks  # of no items Python has no largest
+        items = ["v", "v", "h * v", "v * v", "k", "np.sin(v)", "1.5", "h"]
+        if rng.random() < 0.7:
+            items = items[:4]
+
+        def ask() -> str:
+            return str(rng.choice(some)).replace("{m}", rng.choice(lists))
+
+        for _ in range(rng.randrange(2, 5)):
+            name = rng.choice(lists)
+            self.put(inner + 1, rng.choice([
+                f"if «v > {c()}»: {name}.append({rng.choice(items)})", f"{name}.append({rng.choice(items)})",
+                f"if «h > {c()}»: {name}.append({rng.choice(items)})\nelse: {rng.choice(lists)}.append(v)",
+                f"if «v * v > {c()}» and «h < 1.0»: {name}.append(v)", f"if k % 3 == 0: {name}.append(v)",
+                f"h = 0.6 * h + 0.2 * {ask()}", "h = 0.7 * h + v", f"if «{ask()} > {c()}»: h = 0.5 * h",
+                f"if «v > {ask()}»: {name}.append(v)", f"if «len({name}) > 5»: break", f"if «v < {c()}»: continue",
+                f"if «h > {c()} + 1.0»: last = v",
+            ]))
+        self.put(depth, f"a = a + 0.1 * h + 0.05 * last + 0.02 * {ask()} + 0.03 * {ask()}")
+        self.put(depth, rng.choice([f"b = b + 0.1 * {ask()}", f"if «{lists[0]}»: b = b + 0.1 * {ask()}", "pass"]))
+
     def helper(self, depth: int, s: list[str]) -> None:
         """Write a function of one number within, and call it as it is or by a mode."""
         rng = self.rng
@@ -559,13 +649,16 @@ def _drawn(rng: Random, seed: int, kind: str) -> Branching:
 
 def random_branching(
     seed: int, *, plain: bool = False, rounds: bool = False, left: bool = False, turning: bool = False,
+    grown: bool = False, nested: bool = False,
 ) -> Branching:
     """Write a program that NumPy runs, and that asks something.
 
     It may begin with a loop that decides by plain numbers, with one that calls a function and appends to lists, with
-    one that is left and changes what is no variable of it, or with one in whose rounds a `while` is `turning`.
+    one that is left and changes what is no variable of it, with one in whose rounds a `while` is `turning`, with one
+    whose lists have `grown` on some steps, or with loops in one another that are left.
     """
-    kind = "plain" if plain else "rounds" if rounds else "left" if left else "turning" if turning else ""
+    kinds = {"plain": plain, "rounds": rounds, "left": left, "turning": turning, "grown": grown, "nested": nested}
+    kind = next((name for name, wanted in kinds.items() if wanted), "")
     for k in range(200):
         one = _drawn(Random(1000 * seed + k), seed, kind)
         rng = np.random.default_rng(seed)

@@ -312,10 +312,11 @@ def test_threads_on_different_paths():
 def test_threads_that_find_new_paths_at_once(options, conditions):
     """All begin together, each in another order, and change places as often as Python lets them."""
     def signs(x):
-        total = x[0]
-        for k in range(conditions):
-            total = np.sin(total) + x[k] if x[k] > 0.1 * k else total * x[k]
-        return total
+        def sign(total, k):
+            return np.sin(total) + x[k] if x[k] > 0.1 * k else total * x[k]
+
+        total = sign(sign(sign(x[0], 0), 1), 2)  # no loop, which would be one path
+        return sign(total, 3) if conditions > 3 else total
 
     compiled = sg.value_and_grad(signs, options=sg.Options(**options))
     rng = np.random.default_rng(0)

@@ -63,6 +63,16 @@ def test_loops_with_a_while_in_their_rounds(seed):
     assert not wrong((seed,), INTERPRETED, turning=True)
 
 
+@pytest.mark.parametrize("seed", range(60000, 60006))
+def test_loops_whose_lists_grow_on_some_steps(seed):
+    assert not wrong((seed,), INTERPRETED, grown=True)
+
+
+@pytest.mark.parametrize("seed", [70000, 70001, 70002, 70003])
+def test_loops_in_loops_that_are_left(seed):
+    assert not wrong((seed,), INTERPRETED, nested=True)
+
+
 def test_a_condition_is_asked_again_in_a_way_that_is_tried():
     """A KeyError, once."""
     assert not wrong((2316,), INTERPRETED)
@@ -110,6 +120,18 @@ def test_many_that_are_left_with_hidden_state(start):
 @pytest.mark.parametrize("start", range(50000, 50400, 10))
 def test_many_with_a_while_in_their_rounds(start):
     assert not wrong(range(start, start + 10), INTERPRETED, turning=True)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("start", range(60000, 60400, 10))
+def test_many_whose_lists_grow_on_some_steps(start):
+    assert not wrong(range(start, start + 10), INTERPRETED, grown=True)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("start", range(70000, 70400, 10))
+def test_many_loops_in_loops_that_are_left(start):
+    assert not wrong(range(start, start + 10), INTERPRETED, nested=True)
 
 
 @pytest.mark.nightly

@@ -145,7 +145,7 @@ def growing(x):
     for v in x:
         if v > 0:
             found.append(v)
-    return sum(found) / (len(found) + 1)
+    return np.sum(np.array(found)) / (len(found) + 1)
 
 
 def in_a_list(x):

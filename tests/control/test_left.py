@@ -276,3 +276,75 @@ def test_one_loop_in_c():
     assert f.cache_info().compilations <= 2
     text = sg.jit(place_of_the_largest).lower(drawn(1)).as_text("stable")
     assert text.count("ops.scan(") == 1
+
+
+def each_row_until(x):
+    total = 0.0
+    for i in range(6):
+        run = 0.0
+        for j in range(4):
+            run = run + abs(x[4 * i + j])
+            if run > 1.8:
+                break
+        total = total + run * j
+    return total
+
+
+def until_both(x):
+    total = 0.0
+    for i in range(6):
+        for j in range(4):
+            total = total + abs(x[4 * i + j])
+            if total > 11:
+                break
+        if total > 7:
+            break
+    return total * (i + 1) + j
+
+
+def counted_before(x):
+    k, total = 0, 0.0
+    for v in x:
+        if v > 1.2:
+            break
+        k, total = k + 1, total + v
+    return total * k
+
+
+def far(h):
+    return h > 8.0
+
+
+def asked_elsewhere(x):
+    h = 0.0
+    for k, v in enumerate(x):  # noqa: B007 - read behind
+        h = h + abs(v)
+        if far(h):
+            break
+    return h * k
+
+
+def or_else(x):
+    total = 0.0
+    for k, v in enumerate(x):  # noqa: B007 - read behind
+        total = total + v
+        if total > 3:
+            break
+    else:
+        k = -1
+    return total * k
+
+
+@pytest.mark.parametrize(("fun", "most"), [
+    (each_row_until, 1), (until_both, 3), (counted_before, 2), (asked_elsewhere, 2), (or_else, 3),
+], ids=lambda one: getattr(one, "__name__", ""))
+def test_a_break_and_the_end_go_on_at_one_place(fun, most):
+    """They were a path each, and one for each of the loops in a loop."""
+    f = sg.value_and_grad(fun, options=INTERPRETED)
+    for seed in range(14):
+        x, direction = drawn(seed), drawn(100 + seed)
+        value, slope = f(x)
+        assert np.isclose(value, fun(x), rtol=1e-12)
+        near = [fun(x + h * direction) for h in (1e-6, -1e-6)]
+        np.testing.assert_allclose(slope @ direction, (near[0] - near[1]) / 2e-6, rtol=1e-5, atol=1e-6)
+    assert f.cache_info().compilations <= most

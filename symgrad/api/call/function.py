@@ -380,7 +380,10 @@ class Function(Generic[P, R]):
             f"{self.__name__}() has {len(entry.ways)} paths by Python's conditions on traced values, as many as "
             f"Options(paths={self._options.paths}) allows; this condition came {ways} of them, and now to something "
             f"else{why}", line=place[0],
-            instead=("arrays made by np.zeros(...), np.array(...) in the place of lists and dicts; " if plain else "")
+            instead=(
+                "arrays made by np.zeros(...), np.array(...) in the place of lists and dicts, with a count where only "
+                "some steps append; of such a list of numbers no more than its sum, len, max, min and last item; "
+                if plain else "")
             + ("a for statement over range(n) that sums into variables, in the place of comprehensions, generators and "
                "lists that grow: one loop for every n; " if type(entry.taken[number].outcome) is int else "")
             + "np.where for a choice by values, sg.cond or sg.while_loop, which are compiled with both ways",

@@ -22,6 +22,7 @@ from symgrad.ir.program import Program
 from symgrad.ops.control import guard
 from symgrad.trace.constants import held
 from symgrad.trace.control.forks import Fork, Head, Policy
+from symgrad.trace.control.reductions import Accumulator
 from symgrad.trace.control.rounds import contents, loop_around
 from symgrad.trace.lines import is_user_code, user_frame, user_line
 from symgrad.trace.nested import settled
@@ -146,8 +147,10 @@ def moment(trace: Trace, frame: FrameType, variables: Mapping[str, Any], *, arra
     found: dict[tuple[str, Any, int], Any] = {}
     for name, value in variables.items():
         values: list[Any] = [value]
-        tree = None
-        if type(value) in _STRUCTURES and _has_few(value):
+        tree: Any = None
+        if type(value) is Accumulator:
+            values, tree = [value.count, *value.values.values()], Accumulator
+        elif type(value) in _STRUCTURES and _has_few(value):
             values, tree = flatten(value)
         for k, leaf in enumerate(values):
             if type(leaf) not in _STRUCTURES:  # one of many leaves

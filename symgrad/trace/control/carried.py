@@ -25,7 +25,8 @@ from symgrad.ir.program import Program
 from symgrad.ops.elementwise.selection import where
 from symgrad.trace.constants import constant
 from symgrad.trace.control.branches import LARGE, Branches, Moment
-from symgrad.trace.control.rounds import carried_names, goes_round, left_names, loop_around, runs_out
+from symgrad.trace.control.reductions import Accumulator
+from symgrad.trace.control.rounds import carried_names, falls_out, goes_round, left_names, loop_around, runs_out
 from symgrad.trace.inplace.local import LocalArray
 from symgrad.trace.lines import is_user_code, line_at
 from symgrad.trace.state import Trace, Watch, current
@@ -52,13 +53,16 @@ class Carrying:
     Attributes:
         loops: where they begin, and how far they go, by their code.
         carried: those that carry traced numbers; of others is seen where their rounds begin.
+        broken: those that calls left by a `break` that goes on where they end by themselves; more are found.
         rounds, begun: the number of the round that a loop is in, and of the loop, by its frame.
         lists: those that loops only append to, and what they had, by their names.
+        ending: the loop that has ended just now; else -1.
         told: whether code ran that may tell traced numbers from plain ones where it would say nothing.
     """
 
-    def __init__(self, carried: set[Key], seen: Iterable[Key]) -> None:
+    def __init__(self, carried: set[Key], seen: Iterable[Key], broken: set[Key]) -> None:
         """Begin with none of them."""
+        self.broken = broken
         self.loops: dict[CodeType, dict[int, int]] = {}
         self.carried = carried
         for code, head in {*carried, *seen}:
@@ -66,7 +70,7 @@ class Carrying:
         self.rounds: dict[FrameType, dict[int, Node]] = {}
         self.begun: dict[FrameType, dict[int, int]] = {}
         self.lists: dict[tuple[FrameType, int], dict[str, tuple[list[Any], list[Any]]]] = {}
-        self.told = False
+        self.told, self.ending = False, -1
 
     @contextmanager
     def watching(self) -> Iterator[None]:
@@ -98,6 +102,8 @@ class Carrying:
                 at = frame.f_lasti
                 if last in begun and not last <= at <= loops[last] and (trace := current()) is not None:
                     trace.branches.ended(begun[last])  # type: ignore[union-attr]  # it had them when it began
+                    if (code, last) in self.broken & self.carried:
+                        self._end(trace, frame, last, begun[last], falls_out(code, last)[0])
                 elif begun and last not in begun and any(last in own and at not in own for own in around.values()):
                     self._left(frame, begun, last, at)
                 if at in loops and (trace := current()) is not None and trace.branches is not None:
@@ -123,9 +129,18 @@ class Carrying:
             if last in around and at not in around and (code, head) in self.carried:
                 trace = current()
                 if trace is not None and trace.branches is not None and runs_out(code, head) is not None:
-                    variables = frame.f_locals
-                    self._begin(trace, frame, variables, head, None, at)
-                    trace.branches.head(trace, frame, variables, begun[head], {}, at)
+                    end, breaks = falls_out(code, head)
+                    if at in breaks and (code, head) not in self.broken and trace.branches.lengths is not None:
+                        self.broken.add((code, head))
+                        trace.branches.lengths.again()
+                    self._end(trace, frame, head, begun[head], end if at in breaks else at)
+
+    def _end(self, trace: Trace, frame: FrameType, head: int, loop: int, at: int) -> None:
+        """Put traced numbers in the place of the plain ones that are read where a loop is left for."""
+        variables, self.ending = frame.f_locals, head
+        self._begin(trace, frame, variables, head, None, at)
+        trace.branches.head(trace, frame, variables, loop, {}, at)  # type: ignore[union-attr]  # as above
+        self.ending = -1
 
     def _begin(
         self, trace: Trace, frame: FrameType, variables: dict[str, Any], at: int, loop: int | None, left: int = -1,
@@ -162,6 +177,10 @@ class Carrying:
             there = as_node(trace, number >= count)
             return Tracer(trace.graph.node(where, (there, node, node), (), (), node.dtype, line), trace, weak=weak)
 
+        if loop is not None and left < 0 and trace.branches is not None and trace.branches.lengths is not None:
+            trace.branches.lengths.accumulate(trace, frame, variables)
+        for one in [one for one in variables.values() if type(one) is Accumulator]:
+            one.count, one.values = traced(one.count), {name: traced(value) for name, value in one.values.items()}
         for name in carried_names(frame.f_code, at) if left < 0 else left_names(frame.f_code, at, left):
             if name in variables:
                 variables[name] = traced(variables[name])
@@ -182,7 +201,9 @@ class Carrying:
         """Return the numbers of the rounds that a frame is in, as variables of no name."""
         loops, at = self.loops.get(frame.f_code, {}), frame.f_lasti
         own = self.rounds.get(frame, {})
-        return {("", ~head, 0): number for head, number in own.items() if head <= at <= loops[head]}
+        return {
+            ("", ~head, 0): number for head, number in own.items() if head <= at <= loops[head] or head == self.ending
+        }
 
 
 class CarriedLoop(NamedTuple):
@@ -205,14 +226,14 @@ def deciding(branches: Branches, program: Program) -> dict[Key, CarriedLoop]:
     found: dict[Key, CarriedLoop] = {}
     for (frame, head), moments in groups.items():
         code = frame.f_code
-        if len(moments) < (FORS if runs_out(code, head) is not None else WHILES):
+        if len(moments) < (FORS if runs_out(code, head) is not None and not branches.told else WHILES):
             continue
         names = carried_names(code, head)
         columns: dict[str, dict[Any, None]] = {}
         for moment in [one for one in moments if one.frame is frame]:
             leaves: dict[str, list[Any]] = {}
             for (name, tree, k), value in moment.variables.items():
-                if name in names or (name and tree is not None and tree.type in {list, dict}):
+                if name in names or (name and getattr(tree, "type", None) in {list, dict}):
                     leaves.setdefault(name, []).append((k, None if isinstance(value, Node) else value))
             for name, values in leaves.items():
                 columns.setdefault(name, {})[tuple(values)] = None

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from symgrad.errors import heard
 from symgrad.ir.node import Node
 from symgrad.ir.program import Program
-from symgrad.trace.control.rounds import led_to, position, remembers, runs_out, turns
+from symgrad.trace.control.rounds import falls_out, led_to, position, remembers, runs_out, turns
 from symgrad.trace.state import Trace
 
 if TYPE_CHECKING:
@@ -102,7 +102,8 @@ class Fork(NamedTuple):
         guards: of each round the guards in it.
         own: the ways that its rounds went.
         rounds: all rounds for each way, of this call or of others, that they can go.
-        left: whether this call left the loop in the last one.
+        left: whether rounds may leave the loop for where this call left it, or has come to by itself.
+        open: whether it has to be left, as no round is known after these.
         around: what was in the variables when it did so.
         agree: whether two programs give the same at the call's arguments, which go the ways of the call.
         key: the loop in the code, where each `while` in its rounds is to be one there; else None.
@@ -113,6 +114,7 @@ class Fork(NamedTuple):
     own: list[Way]
     rounds: list[dict[Way, Round]]
     left: bool
+    open: bool
     around: dict[Any, Any]
     agree: Callable[[Program, Program], bool]
     key: tuple[CodeType, int] | None
@@ -131,6 +133,7 @@ class Policy:
         self.others = {place: outcome for way in reversed(ways) for place, outcome in reversed(way)}
         self.short, self.turned = short, Counter[Any]()
         self.left = heads[-1].left
+        self.open, self.exits = self.left >= 0, exits_for(heads[0].moment, self.left)
         if self.left >= 0:  # it would go on
             self.rounds = max(AHEAD * self.rounds, FORWARD)
         self.round, self.asked, self.untold, self.many = -1, 0, set[Any](), 0
@@ -145,6 +148,7 @@ class Policy:
     def end(self, loop: int) -> None:
         """End a loop that ran out."""
         if loop == self.loop and self.left >= 0:
+            self.open = self.left in self.exits or self.round > self.rounds
             self.rounds = min(self.round, self.rounds)
 
     def __call__(self, frame: FrameType, node: Node) -> bool | None:
@@ -174,6 +178,12 @@ class Policy:
         known = place in self.untold or goes_on is not None
         self.untold.add(place)
         return None if known else self.others.get(place)
+
+
+def exits_for(moment: Moment, left: int) -> frozenset[int]:
+    """Return the instructions by which a loop is left for one."""
+    end, breaks = falls_out(moment.code, moment.at)
+    return breaks if left == end else frozenset([left])
 
 
 def is_turn(at: Moment) -> bool:
@@ -211,17 +221,20 @@ def forks_of(
     for loop, every_head in loops.items():
         heads, around = every_head, dict[Any, Any]()
         moment = heads[0].moment
-        if heads[-1].left >= 0:
+        if heads[-1].left >= 0 and loop in branches.through:  # what it had when it ran out begins no round
+            heads = [*heads[:-2], heads[-1]]
+        elif heads[-1].left >= 0:
             last = heads[-1].guards - 1
             asked = branches.moments.get(last)
             if last >= heads[-2].guards and asked is not None and asked.frame is moment.frame and led_to(
                 asked.code, asked.at, branches.taken[last].outcome
-            ) == heads[-1].left:
+            ) in exits_for(moment, heads[-1].left):
                 around = asked.variables
             else:
                 heads = heads[:-1]
         own = [[there.get(k) for k in range(a.guards, b.guards)] for a, b in pairwise(heads)]
-        if heads[0].guards == heads[-1].guards or len(own) < LEAST or runs_out(moment.code, moment.at) is None or any(
+        least = 1 if heads[-1].left >= 0 and heads[-1].left == falls_out(moment.code, moment.at)[0] else LEAST
+        if heads[0].guards == heads[-1].guards or len(own) < least or runs_out(moment.code, moment.at) is None or any(
             node is None or type(node.param("outcome")) is not bool
             or ((at := branches.moments.get(node.param("number"))) is not None and at.counts)  # `whiles` knows these
             for each in own for node in each
@@ -238,7 +251,7 @@ def forks_of(
                 tuple([node.param("outcome") for node in each if node.param("number") not in skipped])
                 for each in rounds
             ]
-            leaves = heads[-1].left >= 0
+            leaves = heads[-1].left >= 0 and loop not in branches.through
             ways = dict.fromkeys([
                 tuple([
                     ((at.code, position(at.code, at.at)), node.param("outcome")) for node in each
@@ -253,14 +266,17 @@ def forks_of(
                 continue
             for some in (every, ways)[len(every) > WAYS or len(every) == len(ways) :]:
                 runs += len(some)
-                traced = _traced(trace, branches, heads, [*some], run, begun, bool(skipped)) if runs <= RUNS else None
+                if runs > RUNS:
+                    break
+                opened, traced = _traced(trace, branches, heads, [*some], run, begun, bool(skipped))
                 if traced is not None and all(
                     way in each and each[way].leaves is (leaves and k == len(gone) - 1)
                     for k, (way, each) in enumerate(zip(gone, traced, strict=False))
                 ):
                     known |= ways
                     found.append(Fork(
-                        heads, rounds, gone, traced, leaves, around, branches.agree, key if skipped else None,
+                        heads, rounds, gone, traced, heads[-1].left >= 0, opened, around, branches.agree,
+                        key if skipped else None,
                     ))
                     break
             else:
@@ -273,15 +289,17 @@ def forks_of(
 def _traced(
     trace: Trace, branches: Branches, heads: list[Head], ways: list[Told], run: Callable[[], Any],
     begun: int, short: bool,
-) -> list[dict[Way, Round]] | None:
+) -> tuple[bool, list[dict[Way, Round]] | None]:
     """Trace all rounds of a loop for each way, or in which they leave it; None where they end in another number.
 
-    Which ways a round can go may depend on plain values, as its number.
+    Returned is first whether there may be more of them. Which ways a round can go may depend on plain values, as its
+    number.
     """
     policies = [Policy(heads, ways, k, short) for k in range(len(ways))]
     runs = [_forced(trace, branches, policy, run, begun, heads[0].nodes) for policy in policies]
+    opened = any(policy.open for policy in policies)
     if any(each is None or len(each) != len(runs[0] or ()) for each in runs):
-        return None
+        return opened, None
     rounds: list[dict[Way, Round]] = []
     for every in zip(*[each or () for each in runs], strict=True):
         rounds.append({})
@@ -289,7 +307,7 @@ def _traced(
             rounds[-1] |= exits
         for way, one, _ in every:
             rounds[-1][way] = one
-    return rounds
+    return opened, rounds
 
 
 def _forced(
@@ -341,7 +359,7 @@ def _forced(
         exits: dict[Way, Round] = {}
         for k, outcome in enumerate(way):
             at = fork.moments.get(asked[k].param("number"))
-            if at is not None and at.frame is own.frame and led_to(at.code, at.at, not outcome) == policy.left:
+            if at is not None and at.frame is own.frame and led_to(at.code, at.at, not outcome) in policy.exits:
                 until = {node: there for node, there in turned.items() if node.number < asked[k].number}
                 other = (*way[:k], not outcome)
                 exits[other] = one._replace(

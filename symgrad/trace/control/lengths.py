@@ -32,8 +32,8 @@ from symgrad.ops.control import UNTOLD
 from symgrad.trace.constants import constant
 from symgrad.trace.control.branches import Branches
 from symgrad.trace.control.carried import deciding
-from symgrad.trace.control.reductions import EXTREMES
-from symgrad.trace.control.rounds import loop_around
+from symgrad.trace.control.reductions import EXTREMES, Accumulator
+from symgrad.trace.control.rounds import loop_around, reduced_lists
 from symgrad.trace.lines import callee, is_user_code
 from symgrad.trace.numpy.creation import MAKERS, steps_between
 from symgrad.trace.numpy.replaced import Replaced
@@ -62,9 +62,12 @@ class Lengths:
         differing: plain variables of loops that were seen to decide by such.
         expected: what a call gives with its plain numbers, while it is seen whether others give the same.
         ways: those that rounds of loops went, with what each `while` in them asked or without.
+        broken: loops that some call left by a `break` that goes on where they end by themselves.
+        kinds: of numbers in lists of which a loop carries what is asked of them; False where they have several.
         longer: loops of which a `while` in the rounds is none of its own.
         whole: whether all rounds of a call are traced, for what comes behind a loop asks for values.
         seeks: whether it looks for loops.
+        aside: stand-ins that are left out after an exception, until it is known whether it was theirs.
         changes: how often any of this changed.
     """
 
@@ -80,13 +83,18 @@ class Lengths:
         self.differing: dict[tuple[CodeType, int], tuple[str, ...]] = {}
         self.ways: dict[tuple[CodeType, int, bool], dict[Any, None]] = {}
         self.longer: set[tuple[CodeType, int]] = set()
+        self.broken: set[tuple[CodeType, int]] = set()
+        self.kinds: dict[tuple[CodeType, str], Any] = {}
         self.expected: list[Any] | None = None
         self.whole, self.seeks = False, True
+        self.aside: dict[tuple[int, str], Any] = {}
         self.changes = 0
 
     def begin(self) -> None:
         """Begin with another call."""
         self.now, self.idle = set(), set()
+        if self.aside:  # the exception was the user's
+            self.modules, self.seeks, self.aside = self.modules | self.aside, True, {}
 
     def seek(self, frame: FrameType) -> None:
         """Trace again, with stand-ins, where a frame's `for` asks `range` for plain numbers, or `max` for more."""
@@ -101,6 +109,31 @@ class Lengths:
         if name in {"len", "int", *EXTREMES} or (head is not None and (code, head[0]) not in self.now):
             self.modules |= {(id(names), one): names for one in wanted}
             self.again()
+
+    def accumulate(self, trace: Trace, frame: FrameType, variables: dict[str, Any]) -> None:
+        """Put what is asked of lists of numbers in their place, where nothing else is."""
+        names, code = frame.f_globals, frame.f_code
+        for name, asked in reduced_lists(code).items():
+            own, key = variables.get(name), (code, name)
+            if type(own) is not list or not asked or self.kinds.get(key) is False or not self.seeks:
+                continue
+            every = [(id(names), one) for one in asked & _STAND_INS.keys()]
+            missing = {one: names for one in every if one not in self.modules}
+            if missing and not names.keys().isdisjoint([one for _, one in missing]):
+                continue  # the user has others of these names
+            if missing:
+                self.modules |= missing
+                self.again()
+            variables[name] = made = Accumulator(trace, asked, self.kinds.get(key), functools.partial(self.learn, key))
+            for one in own:
+                made.append(one)
+
+    def learn(self, key: tuple[CodeType, str], kind: Any) -> None:
+        """Trace again, where the items of a list are of another kind than was known."""
+        known = self.kinds.get(key)
+        first = known is None or (known and known[1] and kind and not kind[1])  # or there were Python's numbers only
+        self.kinds[key] = kind if kind and first else False
+        self.again()
 
     def part(self, x: Tracer, index: slice, frame: FrameType) -> TracedRounds | Counted | None:
         """Return what goes through the rows between bounds of which one is traced, where a `for` in a frame does."""
@@ -149,6 +182,7 @@ class Lengths:
 
     def are_wrong(self, branches: Branches, program: Program) -> bool:
         """Whether a program depends on how many rounds were traced: loops of which guards are left, or that break."""
+        self.aside = {}
         beyond = {steps.key for steps in branches.steps if steps.is_beyond()} - self.exact
         self.exact |= beyond
         guards = {node.param("number") for node in program.guards}
@@ -199,9 +233,10 @@ class Lengths:
 
     def are_why(self, branches: Branches) -> bool:
         """Whether loops may be why a trace ended by an exception: the last one that runs, all, or the stand-ins."""
-        counts = {key for key in self.modules if key[1] in _STAND_INS}
+        counts = {key: names for key, names in self.modules.items() if key[1] in _STAND_INS}
         if not branches.steps and counts:
-            self.modules, self.seeks = {key: self.modules[key] for key in self.modules.keys() - counts}, False
+            self.aside, self.seeks = counts, False
+            self.modules = {key: self.modules[key] for key in self.modules.keys() - counts.keys()}
             return True
         if self.carried - self.idle and not branches.steps:
             self.idle, self.expected = {*self.carried}, None
@@ -210,9 +245,12 @@ class Lengths:
         return self._are_plain(running[-1:] or branches.steps)
 
     def _are_plain(self, loops: Sequence[TracedRounds]) -> bool:
-        """Let loops count by plain numbers, if there are some."""
-        self.now |= {steps.key for steps in loops}
-        self.plain |= {steps.key for steps in loops if steps.actual is None or steps.actual >= LEAST}
+        """Let loops count by plain numbers, if there are some; but first let those carry what is asked of lists."""
+        grows = {steps.key for steps in loops if any(reduced_lists(steps.key[0]).values())} - self.carried
+        self.carried |= grows
+        if not grows:
+            self.now |= {steps.key for steps in loops}
+            self.plain |= {steps.key for steps in loops if steps.actual is None or steps.actual >= LEAST}
         return bool(loops)
 
     @contextmanager
@@ -291,7 +329,7 @@ class _StandIn(Replaced):
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call what there is, where nothing is traced."""
         trace = current()
-        if trace is None or (self.name not in EXTREMES and not {Tracer, Extent, Counted}.intersection(map(type, args))):
+        if trace is None or (self.name not in EXTREMES and not _ANSWERED.intersection(map(type, args))):
             return self.original(*args, **kwargs)
         found = self.when_traced(trace, sys._getframe(1), *args, **kwargs)  # noqa: SLF001 - who asks
         if found is None and self.original is range:
@@ -345,7 +383,11 @@ def _open_rows(x: Any) -> Any:
 
 
 def _len(_trace: Trace, _frame: FrameType, x: Any) -> Any:
-    return _open_rows(x)
+    return x.count if type(x) is Accumulator else _open_rows(x)
+
+
+def _sum(_trace: Trace, _frame: FrameType, x: Any, *_start: Any) -> Any:
+    return x.values["sum"] if type(x) is Accumulator else None
 
 
 def _int(trace: Trace, frame: FrameType, x: Any) -> Any:
@@ -403,9 +445,10 @@ def _reversed(trace: Trace, frame: FrameType, x: Any) -> Any:
 
 
 _WHEN_TRACED: dict[str, Callable[..., Any]] = {
-    "range": _range, "len": _len, "int": _int, "enumerate": _enumerate, "zip": _zip, "reversed": _reversed, **EXTREMES,
+    "range": _range, "len": _len, "sum": _sum, "int": _int, "enumerate": _enumerate, "zip": _zip, "reversed": _reversed,
+    **EXTREMES,
 }
-_STAND_INS = {name: _StandIn(getattr(builtins, name), name, when) for name, when in _WHEN_TRACED.items()}
+_STAND_INS = {name: _StandIn(getattr(builtins, name), name, answer) for name, answer in _WHEN_TRACED.items()}
 
 
 class _MakesArrays(type):
@@ -465,6 +508,9 @@ class Counted:
 
     def __getitem__(self, index: Any) -> Any:
         return self.plain()[index]  # type: ignore[index]
+
+
+_ANSWERED = frozenset({Tracer, Extent, Counted, Accumulator})
 
 
 def many(trace: Trace, start: Any, stop: Any, step: int) -> Any:

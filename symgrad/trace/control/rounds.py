@@ -8,7 +8,7 @@ import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from functools import cache
-from inspect import CO_OPTIMIZED
+from inspect import CO_OPTIMIZED, CO_VARARGS, CO_VARKEYWORDS
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -138,6 +138,27 @@ def runs_out(code: CodeType, at: int) -> int | None:
     return first.offset if first is not None and first.opname == "FOR_ITER" else None
 
 
+@cache
+def falls_out(code: CodeType, head: int) -> tuple[int, frozenset[int]]:
+    """Return where a `for` goes on that runs out, and the instructions by which a `break` goes on there as well."""
+    every, number, _ = _flow(code)
+    first = number[every[_past_prefix(code, head)].argval]
+    if every[first].opname == "END_FOR":
+        first += 1 + (every[first + 1].opname in _POPS)
+
+    def settled(k: int) -> int:
+        while every[k].opname in _GOES_ON:
+            k = number[every[k].argval] if every[k].opcode in _JUMPS else k + 1
+        return every[k].offset
+
+    pops = [k for k, i in enumerate(every[:-1]) if i.opname in _POPS and head <= i.offset]
+    return settled(first), frozenset([every[k].offset for k in pops if settled(k + 1) == settled(first)])
+
+
+_POPS = frozenset({"POP_TOP", "POP_ITER"})
+_GOES_ON = frozenset({"JUMP_FORWARD", "JUMP_ABSOLUTE", "JUMP_BACKWARD", "NOP", "EXTENDED_ARG"})
+
+
 def _past_prefix(code: CodeType, at: int) -> int:
     """Return the place of the instruction that begins somewhere: far jumps have a prefix or two."""
     every, number, _ = _flow(code)
@@ -204,6 +225,52 @@ def _set_in(code: CodeType, head: int) -> list[str]:
     sets = [i.argval for i in every[number[head] :] if i.offset <= end and i.opname.startswith("STORE_FAST")]
     names = dict.fromkeys([name for one in sets for name in (one if isinstance(one, tuple) else (one,))])
     return [name for name in names if name not in code.co_cellvars]
+
+
+@cache
+def reduced_lists(code: CodeType) -> dict[str, frozenset[str]]:
+    """Map lists that only a code has in its hands to what it asks of them: `sum`, `len`, `max`, `min`, ``last``.
+
+    >>> def f(x):
+    ...     out, kept = [], []
+    ...     big = []
+    ...     for v in x:
+    ...         if v > 1: big.append(v); kept.append(v)
+    ...     return sum(big) / len(big), kept
+    >>> {name: sorted(asked) for name, asked in reduced_lists(f.__code__).items()}
+    {'big': ['len', 'sum']}
+    """
+    words: list[tuple[str, Any]] = []
+    for i in dis.get_instructions(code):
+        kinds = re.findall("(?:LOAD|STORE|DELETE)_FAST", i.opname) if isinstance(i.argval, tuple) else [i.opname]
+        values = i.argval if len(kinds) > 1 else [i.argval]
+        words += [word for word in zip(kinds, values, strict=False) if word[0] not in _IDLE]
+    found: dict[str, set[str]] = {}
+    more = bool(code.co_flags & CO_VARARGS) + bool(code.co_flags & CO_VARKEYWORDS)
+    others = {*code.co_cellvars, *code.co_varnames[: code.co_argcount + code.co_kwonlyargcount + more]}
+    for k, (kind, name) in enumerate(words):
+        if "_FAST" not in kind:
+            continue
+        (before, function), (after, argument), (then, _) = words[k - 1], *[*words, _END, _END][k + 1 : k + 3]
+        if kind == "STORE_FAST" and before in {"BUILD_LIST", "LIST_EXTEND"}:
+            found.setdefault(name, set())
+        elif "LOAD" in kind and argument == "append" and after in {"LOAD_ATTR", "LOAD_METHOD"}:
+            pass
+        elif "LOAD" in kind and ("IF_" in after or after == "UNARY_NOT"):
+            found.setdefault(name, set()).add("len")
+        elif "LOAD" in kind and (after, argument) in _CALLS and before == "LOAD_GLOBAL" and function in _REDUCES:
+            found.setdefault(name, set()).add(function)
+        elif "LOAD" in kind and (after, argument, then) == ("LOAD_CONST", -1, "BINARY_SUBSCR"):
+            found.setdefault(name, set()).add("last")
+        else:
+            others.add(name)
+    return {name: frozenset(asked) for name, asked in found.items() if name not in others}
+
+
+_IDLE = frozenset({"EXTENDED_ARG", "PRECALL", "CACHE", "NOP", "PUSH_NULL", "TO_BOOL", "RESUME"})
+_REDUCES = frozenset({"sum", "len", "max", "min"})
+_CALLS = ("CALL", 1), ("CALL_FUNCTION", 1)
+_END = "", None
 
 
 def breaks(code: CodeType, at: int, outcomes: Mapping[int, Any]) -> bool:

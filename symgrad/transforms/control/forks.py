@@ -115,6 +115,7 @@ class _ForkedRounds:
         names: the variables that change.
         body: where the round is made; `inputs` are its variables, `fixed` stand for nodes before the loop, `rows` for
             what is one for each round.
+        around, columns: what `fixed` and `rows` stand for, which loops that are put before may change.
         read: those of the variables that a round reads; it sets the others first.
         lists, stacked: what is appended to, and such nodes as each round appends.
         kinds: rounds that are the same for each way, which plain values may decide as well: their numbers.
@@ -134,6 +135,8 @@ class _ForkedRounds:
         self.inputs: list[Node] = []
         self.fixed: dict[Node, Node] = {}
         self.rows: dict[tuple[Node, ...], Node] = {}
+        self.around: list[Node] = []
+        self.columns: list[tuple[Node, ...]] = []
         self.kinds: list[list[int]] = []
         self.made: dict[Way, list[Node]] = {}
         self.leaves: set[Way] = set()
@@ -173,13 +176,15 @@ class _ForkedRounds:
             self.inputs.append(input_like(self.body, f"s{k}_{name[0]}", self.like[name]))
         if not self.are_of_few_kinds():
             return False
+        self.around, self.columns = [*self.fixed], [*self.rows]
         away = {*self.gone}
         after = [node for node in self.program.outputs if node not in away]
         begun = dict(zip(self.names, self.begun, strict=True))
         rounds = [each[name] for each in own[1:steps] for name in self.names]
         if fork.left:
             rounds += fork.around.values()
-            if not self.rows or not all(slides(row) or all(node.is_constant for node in row) for row in self.rows):
+            known = all(slides(row) or all(node.is_constant for node in row) for row in self.rows)
+            if not known or (self.fork.open and not self.rows):
                 return False  # `whiles` needs no more rounds than there are; and others may not be computed
         return (
             is_tree([*self.made.items()])
@@ -450,7 +455,7 @@ class _ForkedRounds:
                 for value, like in zip(self.begun, self.inputs, strict=True)
             ]
             state += [literal(graph, value=False)] * len(flags)
-            given = [*map(get, self.fixed), *state, *[rows_of(graph, row, get) for row in self.rows]]
+            given = [*map(get, self.around), *state, *[rows_of(graph, row, get) for row in self.columns]]
             hub = make(
                 graph, scan, *given, body=body, length=self.length, fixed=len(self.fixed), carried=len(state),
                 reverse=False,
@@ -461,11 +466,11 @@ class _ForkedRounds:
                 for k in range(self.steps) for every in results[len(state) :]
             ]
             last = results[: len(self.names)]
-            holds = [*results[len(last) : len(state)][: int(self.fork.left)]]
+            holds = [*results[len(last) : len(state)][: int(self.fork.open)]]
             holds += [make(graph, logical_not, results[len(state) - 1])] if lost else []
             return [*last, *rows], reduce(lambda a, b: make(graph, logical_and, a, b), holds) if holds else None
 
-        followed = [(one.gone, one.last, one.needed(), *one.rows) for one in before]
+        followed = [(one.gone, one.last, one.needed(), *one.columns) for one in before]
         new: dict[Node, Any] = dict.fromkeys(chain.from_iterable(chain.from_iterable(followed)))
         made = placed(program, self.gone, self.last, self.needed(), loop, new)
         for one in before:
@@ -474,8 +479,8 @@ class _ForkedRounds:
 
     def needed(self) -> list[Node]:
         """List what the loop is made of."""
-        rows = [[row[0].inputs[0]] if slides(row) else row for row in self.rows]
-        every = [*self.fixed, *self.begun, *chain.from_iterable(rows)]
+        rows = [[row[0].inputs[0]] if slides(row) else row for row in self.columns]
+        every = [*self.around, *self.begun, *chain.from_iterable(rows)]
         return [node for node in every if isinstance(node, Node) and not node.is_constant]
 
     def follow(self, new: dict[Node, Any]) -> None:
@@ -484,8 +489,8 @@ class _ForkedRounds:
             return new.get(node, node) if isinstance(node, Node) else node
 
         self.gone, self.last, self.begun = [[*map(get, nodes)] for nodes in (self.gone, self.last, self.begun)]
-        self.fixed = {get(node): own for node, own in self.fixed.items()}
-        self.rows = {(*map(get, row),): own for row, own in self.rows.items()}
+        self.around = [*map(get, self.around)]  # two of these may have become one
+        self.columns = [(*map(get, row),) for row in self.columns]
 
 
 def _kind(node: Node | None) -> Any:
