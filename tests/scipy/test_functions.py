@@ -19,6 +19,10 @@ import scipy.stats as st
 
 import symgrad as sg
 from symgrad.errors import SymgradError
+from symgrad.ops.scipy.special import _FORMULAS
+from symgrad.trace.signature import Spec
+from tests.ops.calls import quiet
+from tests.ops.test_answers import program
 from tests.scipy.along import INTERPRETED, VERSION, agree
 
 si, so = scipy.integrate, scipy.optimize
@@ -254,3 +258,26 @@ def test_functions_of_matrices_in_c() -> None:
     refused = np.diag([1.0, -2.0, 3.0]), np.array([[0.0, 1, 0], [-1, 0, 0], [0, 0, 2.0]])
     assert np.all(np.isnan(sg.jit(lambda a: [la.sqrtm(a), la.logm(a)], options=INTERPRETED)(refused[0])))
     assert np.all(np.isnan(sg.jit(la.signm, options=INTERPRETED)(refused[1])))
+
+
+FORMULAS = [name for name in _FORMULAS if isinstance(getattr(sc, name, None), np.ufunc)]
+
+
+@pytest.mark.parametrize("name", FORMULAS)
+def test_single_precision_beside_numbers_is_what_scipys_loop_makes_of_it(name: str) -> None:
+    """An array of float32 in each place, and Python's numbers in the others."""
+    function, x = getattr(sc, name), np.array([0.25, 0.5], np.float32)
+    for place in range(function.nin):
+        for number in (0.5, 2):
+            def call(a: Any, place: int = place, number: float = number) -> Any:
+                return function(*[a if k == place else number for k in range(function.nin)])
+            try:
+                expected = quiet(call, x)
+            except TypeError:  # it has no such loop
+                continue
+            try:
+                traced = program(call, [Spec(x.shape, x.dtype)])
+            except SymgradError:
+                continue
+            assert [node.dtype for node in traced.results] == [
+                y.dtype for y in (expected if isinstance(expected, tuple) else (expected,))]

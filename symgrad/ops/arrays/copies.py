@@ -127,22 +127,27 @@ def size(a: Any, axis: Any = None) -> Any:
     return total
 
 
-def promoted(*values: Any) -> np.dtype[Any]:
-    """Return the dtype that arrays, dtypes and numbers promote to; Python's numbers are weak."""
+def kinds_of(*values: Any) -> list[Any]:
+    """Return what promotion sees of arrays, dtypes and numbers: dtypes, and the type of Python's numbers, weak ones."""
     kinds: list[Any] = []
     for value in values:
         kind = type(value)  # isinstance() takes a traced number for a plain one
         if issubclass(kind, (bool, np.bool)):
             kinds.append(np.dtype(bool))
         elif issubclass(kind, (int, float)) and not issubclass(kind, np.generic):
-            kinds.append(kind(0))
+            kinds.append(kind)
         elif issubclass(kind, (str, type, np.dtype)):
             kinds.append(np.dtype(value))
         else:
             array = lift(value)
             weak = getattr(array, "weak", None)
-            kinds.append(array.dtype if weak is None else weak(0))
-    return np.result_type(*kinds)
+            kinds.append(array.dtype if weak is None else weak)
+    return kinds
+
+
+def promoted(*values: Any) -> np.dtype[Any]:
+    """Return the dtype that arrays, dtypes and numbers promote to; Python's numbers are weak."""
+    return np.result_type(*[kind(0) if isinstance(kind, type) else kind for kind in kinds_of(*values)])
 
 
 answers(np.result_type)(promoted)

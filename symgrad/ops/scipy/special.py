@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 
 from symgrad.errors import ArgumentError, UnsupportedError
+from symgrad.ops.arrays.copies import kinds_of
 from symgrad.ops.arrays.joining import lift
 from symgrad.ops.declare.domains import nan, normal, positive
-from symgrad.ops.declare.forms import Late, answers, elementwise, is_traced
+from symgrad.ops.declare.forms import Late, answers, elementwise, is_traced, loop_dtypes
 from symgrad.ops.elementwise import special
 from symgrad.ops.elementwise.incomplete import student_slopes
 from symgrad.ops.elementwise.selection import stop
@@ -122,10 +123,9 @@ def _root_of_one_more(y: Any, lmbda: Any) -> Any:
     return _zero_at(lmbda, y, lambda k: np.log1p(k * y) / k)
 
 
-@answers(Late("rel_entr"))
 def rel_entr(x: Any, y: Any) -> Any:
     inside = (x > 0) & (y > 0)
-    outside = np.where(np.isnan(x) | np.isnan(y), np.nan, np.inf)
+    outside = np.where(np.isnan(x) | np.isnan(y), x + y, np.inf)
     return np.where(inside, x * np.log(x / y), np.where((x == 0) & (y >= 0), 0, outside))
 
 
@@ -225,7 +225,7 @@ _FORMULAS: dict[str, Callable[..., Any]] = {
     "agm": lambda a, b: np.where(a * b < 0, np.nan, (a + b) * (math.pi / 4) / compiled.ellipk(
         np.square((a - b) / (a + b)))),
     "entr": lambda x: np.where(x < 0, -np.inf, -xlogy(x, x)),
-    "kl_div": lambda x, y: rel_entr(x, y) - x + y,
+    "rel_entr": rel_entr, "kl_div": lambda x, y: rel_entr(x, y) - x + y,
     # distributions
     "chdtr": lambda v, x: np.where(x < 0, np.nan, gammainc(0.5 * v, 0.5 * x)),
     "chdtrc": lambda v, x: np.where(x < 0, np.nan, gammaincc(0.5 * v, 0.5 * x)),
@@ -435,5 +435,23 @@ def diric(x: Any, n: Any) -> Any:
     return np.where((n <= 0) | (n != np.floor(n)), np.nan, value)
 
 
+def _in_its_loop(name: str, formula: Callable[..., Any]) -> Callable[..., Any]:
+    """Convert Python's numbers and the result as SciPy's ufunc does: formulas of such numbers alone are double."""
+
+    def answer(*given: Any, **keywords: Any) -> Any:
+        ufunc = Late(name).function
+        if keywords or not isinstance(ufunc, np.ufunc) or len(given) != ufunc.nin:
+            return formula(*given, **keywords)
+        if all(loop[-1] in "FD" for loop in ufunc.types):  # Lambert's W is a real function here
+            return formula(*given)
+        kinds = kinds_of(*given)
+        loop = loop_dtypes(ufunc, tuple(kinds))
+        each = zip(given, kinds, loop, strict=False)
+        made = formula(*[lift(v).astype(dtype) if isinstance(kind, type) else v for v, kind, dtype in each])
+        return made.astype(loop[-1]) if ufunc.nout == 1 else made
+
+    return answer
+
+
 for _name, _formula in _FORMULAS.items():
-    answers(Late(_name))(_formula)
+    answers(Late(_name))(_in_its_loop(_name, _formula))
