@@ -145,7 +145,7 @@ class Optimizer:
                 instead="what its init gives",
             )
         kept = {name: tree_map(_as_before, old[name], tree) for name, tree in kept.items()}
-        return tree_map(_as_before, params, new), {"t": state["t"] + 1, "hyper": state["hyper"], **kept}
+        return tree_map(_as_before, params, new), {"t": state["t"] + 1, "hyper": {**state["hyper"]}, **kept}
 
 
 def optimizer(init: Init | None, update: Update, **hyper: Any) -> Optimizer:

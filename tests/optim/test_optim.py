@@ -230,6 +230,17 @@ def test_schedules():
             np.testing.assert_allclose(schedule(t), value, rtol=1e-14, atol=1e-16)
 
 
+def test_a_new_state_holds_nothing_of_the_old_one():
+    """A rate that is changed in the new state is not changed in the one before."""
+    opt = optim.chain(optim.adam(), optim.ema(0.9))
+    before = opt.init(PARAMS)
+    _, after = opt.update(PARAMS, GRADS, before)
+    after["hyper"]["learning_rate"] = 7.0
+    assert before["hyper"]["learning_rate"] == 0.001
+    assert not any(np.shares_memory(after[name], before[name]) for name in ("m", "v", "ema"))
+    assert not np.shares_memory(before["ema"], PARAMS)
+
+
 def test_errors():
     with pytest.raises(ArgumentValueError, match=r"adam\(eps_mode='tf'\)(.|\n)*\"hat\" or \"paper\""):
         optim.adam(eps_mode="tf")
