@@ -161,7 +161,7 @@ class Chunked:
         """Compute a chunk here, by which its path gets known; return whether it has rows."""
         import dask
 
-        arrays = [np.asarray(one) for one in dask.compute(*chunks[k])]
+        arrays = [np.asanyarray(one) for one in dask.compute(*chunks[k])]
         if not _rows(arrays, k):
             return False
         try:
@@ -281,7 +281,7 @@ def _received(key: str, how: tuple[Any, ...]) -> Sent:
 
 def _part(job: Job, k: int, *blocks: Any) -> Part:
     """Compute one chunk."""
-    arrays = [np.asarray(block) for block in blocks]
+    arrays = [np.asanyarray(block) for block in blocks]
     rows = _rows(arrays, k)
     if not rows:
         return Part()

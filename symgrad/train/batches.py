@@ -134,7 +134,8 @@ def arguments(data: Any) -> tuple[Any, ...]:
 def _array(one: Any) -> Any:
     if isinstance(one, (str, os.PathLike)):
         return np.asarray(np.load(one, mmap_mode="r", allow_pickle=False))
-    return tree_map(np.asarray, one)
+    # Of a masked array the mask would be lost: steps refuse one.
+    return tree_map(lambda leaf: leaf if isinstance(leaf, np.ma.MaskedArray) else np.asarray(leaf), one)
 
 
 def _opened(path: Path) -> zipfile.ZipFile:

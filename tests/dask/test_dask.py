@@ -195,6 +195,8 @@ def test_no_code_travels():
     (lambda: sg.dask.value_and_grad(loss, "X", "max"), ArgumentValueError, "reduce='max'"),
     (lambda: sg.dask.value_and_grad(lambda p, X: np.sum(X @ p["w"][0]), "X")({"w": [np.arange(2)]}, DX), ArgumentError,
      "the parameter w/0 is int64: it has no gradient"),
+    (lambda: sg.dask.value_and_grad(lambda w, X: np.mean(X @ w), "X")(START.w, [X, np.ma.masked_equal(X, 0)]),
+     ArgumentError, "MaskedArray"),
     (lambda: OVER(START, DX), ArgumentError, "loss.. over chunks of X, y, and these are not given"),
     (lambda: OVER(START, X, {"l2": 0.1}, DY), ArgumentError, "X is ndarray, and not in chunks"),
     (lambda: OVER(START, DX.rechunk((300, 2)), {"l2": 0.1}, DY), ArgumentValueError, "its first axis alone"),

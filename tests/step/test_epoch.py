@@ -127,6 +127,18 @@ def test_extras_are_stacked():
     np.testing.assert_array_equal(stacked["z"][0], extras["z"])
 
 
+def test_an_order_in_the_memory_of_a_parameter():
+    """It is read to its end as it was, whatever is written there meanwhile."""
+    memory = np.zeros(8)
+    order = memory.view(np.int64)
+    order[:] = [3, 1, 0, 2, 3, 0, 1, 2]
+    step = sg.compile_step(lambda p, x: np.sum((p["w"] - x) ** 2), sg.optim.sgd(0.1), donate=True)
+    apart, taken = memory[:5].copy(), order.copy()
+    state = sg.optim.sgd(0.1).init(0.0)
+    found = step.epoch({"w": memory[:5]}, {**state}, X[:4], batch=2, order=order)
+    assert same(found, step.epoch({"w": apart}, {**state}, X[:4], batch=2, order=taken))
+
+
 def test_rows_as_they_lie_elsewhere():
     """Other strides, byte orders and no rows at all."""
     step = sg.compile_step(loss, OPTIMIZERS["chain"])
@@ -142,6 +154,8 @@ ERRORS = {
     "a row": (
         lambda step: step.epoch(*begun(), X, Y, batch=3, order=[0, 107]), "has 107 at 1, and rows are from 0 to 106"),
     "a row from the end": (lambda step: step.epoch(*begun(), X, Y, batch=3, order=[-1]), "has -1 at 0, and rows"),
+    "masked rows": (
+        lambda step: step.epoch(*begun(), np.ma.masked_equal(X, 0), Y, batch=3), "a kind of array with a meaning of"),
     "a mask": (lambda step: step.epoch(*begun(), X, Y, batch=3, order=X[:, 0] > 0), "np.flatnonzero(mask)"),
     "a traced call": (
         lambda step: sg.jit(lambda params, state: step.epoch(params, state, X, Y, batch=10))(*begun()),

@@ -378,6 +378,7 @@ def test_it_shows_how_far_it_is_on_a_terminal_alone(monkeypatch, capfd):
     ({"data": (X, 3.0)}, ArgumentValueError, r"of the shapes \(103, 6\), \(\)"),
     ({"data": (X[:0], Y[:0])}, ArgumentValueError, r"of the shapes \(0, 6\), \(0,\)"),
     ({"data": (X.tolist(), Y)}, ArgumentValueError, r"of the shapes \(\), \(103,\)"),
+    ({"data": (np.ma.masked_equal(X, 0), Y)}, ArgumentError, "MaskedArray, a kind of array with a meaning of its own"),
     ({"data": ()}, ArgumentValueError, "of the shapes none"),
     ({"data": iter([(X, Y)]), "batch": None}, ArgumentError, "can be gone through once"),
     ({"data": [], "batch": None}, ArgumentValueError, "no batches in epoch 1"),

@@ -457,6 +457,8 @@ def _rows_of(array: Any) -> Any:
             f"an epoch takes arrays with rows, and was given {array!r:.60}",
             instead="np.array(...) of a list of rows; a number that is the same for all batches is no argument of it",
         )
+    if isinstance(array, np.ndarray):
+        leaf_spec(array, "of an epoch")  # no mask is dropped
     found = np.asarray(array)
     native = np.dtype(found.dtype.newbyteorder("=").str)  # NumPy's own object, which C compares with
     return np.require(found, native, ["C", "A"]).view(native)
@@ -483,7 +485,7 @@ def _order_of(order: Any, total: int) -> Any:
         k = int(np.argmax((found < 0) | (found >= total)))
         what = f"has {found[k]} at {k}, and rows are from 0 to {total - 1}"
     else:
-        return np.ascontiguousarray(found, np.int64)
+        return np.array(found, np.int64)  # of its own: a donated array may be its memory
     mask = found.dtype.kind == "b"
     raise ArgumentValueError(
         f"epoch(order=...) {what}", instead="np.flatnonzero(mask)" if mask else f"rng.permutation({total})"
