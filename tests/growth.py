@@ -30,6 +30,7 @@ class Growth:
     elsewhere: list[dict[str, Array]] = field(default_factory=list)
     used: set[str] = field(default_factory=set)
     functions: dict[str, Any] = field(default_factory=dict)
+    size: int = SIZE
 
     def pick(self, kinds: str = "f", ndim: int = 0) -> str:
         """Choose a name, later ones more often."""
@@ -54,7 +55,7 @@ class Growth:
         """Whether shapes broadcast to a size that is not too large."""
         shapes = [self.shape(n) for n in names]
         try:
-            return int(np.prod(np.broadcast_shapes(*shapes))) <= SIZE
+            return int(np.prod(np.broadcast_shapes(*shapes))) <= self.size
         except ValueError:
             return False
 
@@ -64,8 +65,8 @@ class Growth:
         Raises:
             Unfit: it is not.
         """
-        value = evaluated(text, {**self.functions, **self.values}, LARGEST)
-        others = [evaluated(text, values, 1e3, 64 * SIZE) for values in self.elsewhere]
+        value = evaluated(text, {**self.functions, **self.values}, LARGEST, self.size)
+        others = [evaluated(text, values, 1e3, 64 * self.size) for values in self.elsewhere]
         name = f"v{len(self.values)}"
         self.lines.append(f"{name} = {text}")
         self.used |= {n for n in self.values if n in text}
@@ -80,7 +81,7 @@ class Growth:
             Unfit: NumPy does not run them, or a value is not tame.
         """
         made = executed(lines, {**self.functions, **self.values})
-        values = {name: tame(made[name], LARGEST, SIZE) for name in names}
+        values = {name: tame(made[name], LARGEST, self.size) for name in names}
         self.lines += lines
         self.used |= {n for n in self.values if any(n in line for line in lines)}
         self.values.update(values)
@@ -93,7 +94,7 @@ class Growth:
         """
         names = run(lines, {**self.functions, **self.values})
         name = f"v{len(self.values)}"
-        value = tame(names[last], LARGEST, SIZE)
+        value = tame(names[last], LARGEST, self.size)
         self.lines += [*lines, f"{name} = {last} * 1.0"]
         self.used |= {n for n in self.values if any(n in line for line in lines)}
         self.values[name] = np.asarray(value * 1.0)

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.growth import Growth, Unfit
+from tests.growth import SIZE, Growth, Unfit
 from tests.program_lines import ASKING, KINDS, OPEN
 
 Array = np.ndarray[Any, Any]
@@ -67,18 +67,23 @@ def _literal(value: Any) -> str:
     return f"np.array({value.tolist()!r}, np.{value.dtype}).reshape({value.shape})"
 
 
-def random_program(seed: int, *, more: Any = (), functions: tuple[str, dict[str, Any]] = ("", {})) -> Written:
-    """Grow a program of 1 to 30 lines from a seed; of `more` kinds of lines, which call functions, given as text."""
+def random_program(
+    seed: int, *, more: Any = (), functions: tuple[str, dict[str, Any]] = ("", {}), long: bool = False,
+) -> Written:
+    """Grow a program of 1 to 30 lines from a seed; of `more` kinds of lines, which call functions, given as text.
+
+    A `long` one has axes that differ by few and that loops are cut at the ends of, and is not run.
+    """
     rng = Random(seed)
-    g = Growth(rng, functions=functions[1])
+    g = Growth(rng, functions=functions[1], size=9000 if long else SIZE)
     draw = np.random.default_rng(seed)
-    extents = [rng.choice([0, 1, 2, 3, 3, 4, 5, 6]) for _ in range(3)]
+    extents = [rng.choice([64, 65, 66, 67] if long else [0, 1, 2, 3, 3, 4, 5, 6]) for _ in range(3)]
     args: list[Any] = []
     parameters: list[str] = []
     argnums = []
     for k in range(rng.randrange(1, 5)):
         kind = rng.choice(["f8"] * 8 + ["f4", "i8", "?"]) if k else "f8"
-        arrays = {n: _drawn(draw, rng, extents, kind) for n in (["w", "b"] if rng.random() < 0.3 else ["x"])}
+        arrays = {n: _drawn(draw, rng, extents, kind, g.size) for n in (["w", "b"] if rng.random() < 0.3 else ["x"])}
         name = f"p{k}"
         for key, array in arrays.items():
             own = f"{name}{key}"
@@ -92,9 +97,9 @@ def random_program(seed: int, *, more: Any = (), functions: tuple[str, dict[str,
     return Written(seed, HEAD + functions[0] + _text(g, parameters), tuple(args), tuple(argnums))
 
 
-def _drawn(draw: np.random.Generator, rng: Random, extents: list[int], kind: str) -> Array:
+def _drawn(draw: np.random.Generator, rng: Random, extents: list[int], kind: str, size: int) -> Array:
     shape = tuple([rng.choice([*extents, 1]) for _ in range(rng.choice([0, 1, 1, 2, 2, 2, 3]))])
-    if int(np.prod(shape)) > 60:
+    if int(np.prod(shape)) > (60 if size == SIZE else size):
         shape = shape[:2]
     if kind == "i8":
         return draw.integers(0, max(1, min([e for e in extents if e] or [1])), shape)

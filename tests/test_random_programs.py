@@ -218,6 +218,19 @@ def test_programs(seeds: range) -> None:
     check([random_program(seed) for seed in seeds])
 
 
+def test_loops_of_long_axes(seeds: range) -> None:
+    """Their ends are peeled, their parts aligned and tiled: the verifier finds what is read and was not written."""
+    for seed in seeds[:3]:
+        written = random_program(seed, long=True)
+        program, loss = written.functions()
+        derived = sg.value_and_grad(loss, argnums=written.argnums)
+        try:
+            texts = [function.lower(*written.args).as_text("c") for function in (sg.jit(program), derived)]
+        except Exception as error:
+            raise AssertionError(written.script(f"{type(error).__name__}: {error}")) from error
+        assert all(texts)
+
+
 LEFT_OUT = [one.name for one in passes() if one.purpose not in {Purpose.NECESSITY, Purpose.DIGITS}]
 
 

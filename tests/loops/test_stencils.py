@@ -288,3 +288,18 @@ def test_places_of_a_lookup_stay_where_they_are():
     p = np.random.default_rng(3).normal(size=(n, n + 1))
     for one, two in zip(sg.jit(counted)(p), counted(p), strict=True):
         np.testing.assert_array_equal(one, two)
+
+
+def test_sums_of_a_tile_end_where_their_array_was_written():
+    """The array has longer axes than its sums: it shares coordinates with what was joined."""
+
+    def joined(p):
+        shares = np.exp(p) / np.sum(np.exp(p), axis=1, keepdims=True)
+        t = np.concatenate([shares[-1:], shares, shares[:1]])
+        r = t.copy()
+        r[1:] += r[:-1]
+        return np.sum(np.sin(t.T @ r))
+
+    p = np.random.default_rng(3).normal(size=(70, 70))
+    found, interpreted = [sg.grad(joined, options=sg.Options(compiler=c))(p) for c in (None, "none")]
+    np.testing.assert_allclose(found, interpreted, rtol=1e-10, atol=1e-16)

@@ -110,9 +110,18 @@ def partial_sums(sums: list[Statement]) -> tuple[Items, Items, dict[Array, Array
         first, last = axes_of(array.shape), axes_of(array.shape)
         zero = Statement(Access(copy, first), How.SET, Number(0, array.dtype), first, s.line)
         add = Statement(Access(array, last), How.ADD, Access(copy, last), last, s.line, Role.TOTAL)
+        touched = [{_range_at(one, d) for one in sums if one.target.array is array} for d in range(len(last))]
+        ranges = [(axis, *found) for axis, (found, *more) in zip(last, touched, strict=True) if found and not more]
+        add = add.with_(ranges=tuple(ranges))  # elsewhere nothing may have been written
         before += nested([zero], first)
         after += nested([add], last)
     return before, after, named
+
+
+def _range_at(statement: Statement, d: int) -> tuple[Any, Any] | None:
+    """Return which part of a dimension of its target a statement walks, None where all of it may be."""
+    index = statement.target.indices[d]
+    return next(((first, end) for axis, first, end in statement.ranges if axis is index), None)
 
 
 # -- the order of loops
