@@ -126,6 +126,45 @@ def test_all_that_takes_rows() -> None:
             assert len(rows.indices) < 12, name
 
 
+def random_use(rng: Any, depth: int = 3) -> Any:
+    """Draw a function of a table, a row and places, which takes rows in loops, batches and what is computed again."""
+    kind = rng.integers(1, 7) if depth else 0
+    if kind == 0:
+        place, factor = int(rng.integers(0, 3)), rng.normal()
+        return lambda E, h, i: np.tanh(factor * h + E[i[place]] * E[place])
+    inner, other = [random_use(rng, depth - 1) for _ in range(2)]
+    back = bool(rng.integers(0, 2))
+
+    def scanned(E: Any, h: Any, i: Any) -> Any:
+        return sg.scan(lambda h, k: (inner(E, h, (i + k) % 11), np.sum(E[k] * h)), h, i, reverse=back)[0]
+
+    def carried(E: Any, h: Any, i: Any) -> Any:
+        return sg.scan(lambda s, k: ((inner(E, s[0], s[1]), (s[1] * 2 + k) % 11), 0.0), (h, i), np.arange(2))[0][0]
+
+    def batched(E: Any, h: Any, i: Any) -> Any:
+        return np.sum(sg.vmap(lambda k: inner(E, h, (i + k) % 11))(i), axis=0)
+
+    return [
+        scanned, carried, batched, sg.checkpoint(inner), lambda E, h, i: other(E, inner(E, h, i), i),
+        lambda E, h, i: inner(E, h, i % 11 - 11) * E[i[1] % 11 - 11],
+    ][kind - 1]
+
+
+def test_random_uses() -> None:
+    rng, i = np.random.default_rng(3), np.array([4, 2, 4])
+    drawn = [random_use(rng) for _ in range(10)]
+
+    def both(E: Any) -> list[Any]:
+        losses = [lambda E, f=f: np.sum(f(E, E[5], i) ** 2) for f in drawn]
+        return [(sg.value_and_grad(f, sparse=True)(E), sg.value_and_grad(f)(E)) for f in losses]
+
+    table = RNG.normal(size=(11, 4))
+    for number, ((value, rows), (same, dense)) in enumerate(sg.jit(both)(table)):
+        assert isinstance(rows, sg.RowSparse), number
+        np.testing.assert_allclose(value, same, rtol=1e-12)
+        np.testing.assert_allclose(rows.to_dense(), dense, rtol=1e-9, atol=1e-11, err_msg=str(number))
+
+
 def test_places_in_loops_are_checked_at_their_line() -> None:
     f = sg.grad(lambda E, i: np.sum(sg.scan(lambda h, k: (h + E[k], 0.0), np.zeros(4), i)[0]), sparse=True)
     with pytest.raises(IndexError, match=r"(?s)out of bounds for an axis with size 50.*E\[k\]"):
