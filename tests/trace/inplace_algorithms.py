@@ -144,7 +144,7 @@ def put_and_place(x):
     b.put([1, 5], x[3])
     np.putmask(a, [False, True] * 3, x)
     np.place(b, np.array([[True, True, False], [False, False, True]]), x[:3])
-    np.copyto(c, x, where=[True, False] * 3)
+    np.copyto(c, x[None, None], where=[True, False] * 3)
     np.copyto(c[:2], 4 * x[0])
     return a, b, c
 

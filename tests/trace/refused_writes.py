@@ -84,6 +84,11 @@ def multiply_at(x, y):
     np.multiply.at(a, [0, 0], x[0])
 
 
+@vector(MutationError, "np.negative.at", "np.add.at")
+def negative_at(x, y):
+    np.negative.at(np.zeros(3) + x, [0, 0])
+
+
 @vector(MutationError, "the argument 'a0'", "a0.copy()")
 def argument_added_at(x, y):
     np.add.at(x, [0, 0], 1.0)

@@ -26,14 +26,14 @@ def pad(array: Any, pad_width: Any, mode: Any = "constant", **keywords: Any) -> 
         values = keywords.pop("constant_values", 0)
         _no_more(keywords)
         return _pad_constant(array, widths, values)
+    if mode not in {"edge", "reflect", "symmetric", "wrap", "empty"}:
+        raise UnsupportedError(f"np.pad(..., mode={mode!r}) of traced arrays", instead="np.concatenate of the parts")
     if mode in {"reflect", "symmetric"}:
         kind = keywords.pop("reflect_type", "even")
         refuse("pad", reflect_type=None if kind == "even" else kind)
     _no_more(keywords)
     if mode == "empty":
         return _pad_constant(array, widths, 0)
-    if mode not in {"edge", "reflect", "symmetric", "wrap"}:
-        raise UnsupportedError(f"np.pad(..., mode={mode!r}) of traced arrays", instead="np.concatenate of the parts")
     for axis, (before, after) in enumerate(widths):
         if before or after:
             array = _pad_axis(array, axis, before, after, mode)

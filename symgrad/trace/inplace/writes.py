@@ -150,13 +150,15 @@ def in_place(x: Tracer, ufunc: np.ufunc, other: Any) -> Tracer:
     return store(x, result, ufunc.__name__)
 
 
-def add_in_place(ufunc: np.ufunc, a: Any, indices: Any, b: Any) -> None:
+def add_in_place(ufunc: np.ufunc, a: Any, indices: Any, b: Any = None) -> None:
     """As ``np.add.at`` and ``np.subtract.at``: places that are named several times are added to several times."""
     if type(a) is not Tracer or ufunc not in {np.add, np.subtract}:
         raise MutationError(
             f"np.{ufunc.__name__}.at with a traced value, into a plain array or by another function than addition",
             line=user_line(), instead="np.add.at and np.subtract.at, for an array made inside of the function",
         )
+    if b is None:
+        raise ArgumentValueError("second operand needed for ufunc", line=user_line())
     refuse_argument(a)
     indices, b = settled(indices), lift(settled(b))
     entries = expand(a, indices)
@@ -230,6 +232,8 @@ def copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) ->
         setitem(a, ..., src)
         return
     source = Tracer(operand(a.owner, lift(src), a.dtype), a.owner)
+    while source.ndim > a.ndim and source.shape[0] == 1:  # as of what is assigned
+        source = source[0]
     kept: Any = np.where(lift(where), source, Tracer(a.node, a.owner))
     if kept.node.shape != a.node.shape:
         raise MutationError(
