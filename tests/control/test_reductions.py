@@ -268,7 +268,15 @@ def flags(x):
     return sum(out) * x[0]
 
 
-@pytest.mark.parametrize("fun", [kinds_differ, escapes, rows, flags], ids=lambda f: f.__name__)
+def by_locals(x):
+    out = []
+    for v in x[:9]:
+        if v > 0.3:
+            out.append(v)
+    return sum(locals()["out"]) + len(out)
+
+
+@pytest.mark.parametrize("fun", [kinds_differ, escapes, rows, flags, by_locals], ids=lambda f: f.__name__)
 def test_lists_that_are_more_than_numbers_are_paths(fun):
     compiled = sg.jit(fun, options=INTERPRETED)
     for x in POINTS:

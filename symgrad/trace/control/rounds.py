@@ -240,6 +240,8 @@ def reduced_lists(code: CodeType) -> dict[str, frozenset[str]]:
     >>> {name: sorted(asked) for name, asked in reduced_lists(f.__code__).items()}
     {'big': ['len', 'sum']}
     """
+    if not {"locals", "vars", "eval", "exec"}.isdisjoint(code.co_names):
+        return {}
     words: list[tuple[str, Any]] = []
     for i in dis.get_instructions(code):
         kinds = re.findall("(?:LOAD|STORE|DELETE)_FAST", i.opname) if isinstance(i.argval, tuple) else [i.opname]
