@@ -55,6 +55,26 @@ UNARY = (
     "np.log2(3.0 + np.sin({0}))",
     "np.positive({0})",
     "np.deg2rad({0}) * 9.0",
+    "np.tan(np.sin({0}))",
+    "np.arccos(0.8 * np.sin({0}))",
+    "np.log10(2.0 + np.cos({0}))",
+    "np.degrees({0}) * 0.05",
+    "np.radians({0}) * 9.0",
+    "np.rad2deg({0}) * 0.02",
+    "scipy.special.erfc({0})",
+    "scipy.special.erfinv(0.8 * np.sin({0}))",
+    "scipy.special.gamma(2.5 + np.sin({0}))",
+    "scipy.special.gammaln(1.5 + np.cos({0}))",
+    "scipy.special.digamma(2.0 + np.sin({0}))",
+    "scipy.special.polygamma(1, 2.5 + np.cos({0}))",
+    "scipy.special.zeta(3.0 + np.sin({0}))",
+    "scipy.special.exp1(1.5 + np.sin({0}))",
+    "scipy.special.i0(0.3 * {0})",
+    "scipy.special.i1e({0})",
+    "scipy.special.ndtr({0})",
+    "scipy.special.log_ndtr({0})",
+    "scipy.special.ndtri(0.5 + 0.4 * np.sin({0}))",
+    "scipy.special.log1p(0.5 * np.cos({0}))",
 )
 BINARY = (
     "{0} + {1}",
@@ -71,6 +91,13 @@ BINARY = (
     "np.subtract({0}, 0.5 * {1})",
     "np.divide({0}, 2.0 + np.cos({1}))",
     "np.nextafter({0}, {1})",
+    "np.logaddexp2({0}, {1})",
+    "np.copysign(0.5 + {0} ** 2, 1.5 + np.cos({1}))",
+    "scipy.special.xlog1py({0}, {1} ** 2)",
+    "scipy.special.gammainc(1.5 + np.sin({0}), 0.1 + {1} ** 2)",
+    "scipy.special.gammaincc(1.5 + np.cos({0}), 0.5 + {1} ** 2)",
+    "scipy.special.betainc(1.5 + np.sin({0}), 2.0, 0.5 + 0.3 * np.cos({1}))",
+    "scipy.special.stdtr(2.5 + np.cos({0}), {1})",
 )
 
 
@@ -150,7 +177,9 @@ def kinked(g: Growth) -> None:
     choice = g.rng.randrange(7)
     if choice < 3:
         clear(va - vb)
-        g.line([f"np.maximum({a}, {b})", f"np.minimum({a}, {b})", f"np.where({a} > {b}, {a}, 2.0 * {b})"][choice])
+        forms = [("np.maximum({0}, {1})", "np.fmin({0}, {1})"), ("np.minimum({0}, {1})",),
+                 ("np.where({0} > {1}, {0}, 2.0 * {1})",)]
+        g.line(g.rng.choice(forms[choice]).format(a, b))
     elif choice == 3:
         clear(va)
         g.line(
@@ -166,6 +195,10 @@ def kinked(g: Growth) -> None:
                     "np.log({0} ** 2)",
                     "np.log2({0} * {0}) * 0.3",
                     "np.log({0} ** 4) * 0.2",
+                    "np.fabs({0})",
+                    "np.heaviside({0}, 0.5) * {0}",
+                    "np.copysign(0.5 + {0} ** 2, {0})",
+                    "np.signbit({0}) * {0}",
                 ]
             ).format(a)
         )
@@ -177,7 +210,8 @@ def kinked(g: Growth) -> None:
         g.line(f"np.where({a} > 0.2, {b}, {a} * {number(g.rng)})")
     else:
         clear(va * 2 - np.rint(va * 2), va * 2 - np.floor(va * 2) - 0.5)
-        g.line(g.rng.choice(["np.floor({0} * 2) * {0}", "{0} - np.rint({0} * 2)", "np.trunc({0} * 2) + {0}"]).format(a))
+        g.line(g.rng.choice(["np.floor({0} * 2) * {0}", "{0} - np.rint({0} * 2)", "np.trunc({0} * 2) + {0}",
+                             "np.ceil({0} * 2) - {0}", "np.fmod({0}, 0.5) * {0}"]).format(a))
 
 
 def view(g: Growth) -> None:
@@ -376,6 +410,11 @@ def whole(g: Growth) -> None:
         "~{0}",
         "np.any({0})",
         "{0} & {1}",
+        "{0} ^ {1}",
+        "np.logical_xor({0}, {1})",
+        "({0} + 3) << 2",
+        "({0} + 9) >> 1",
+        "np.bincount(np.ravel({0}) % 3, minlength=3)",
     ]
     g.line(g.rng.choice(forms).format(a, b, x))
 
@@ -590,6 +629,31 @@ def mixed_ranks(g: Growth) -> None:
     g.line(g.rng.choice(forms).format(a, b))
 
 
+def neighbours(g: Growth) -> None:
+    """What is made of elements beside each other, or of all of a row."""
+    a = g.pick(ndim=1)
+    forms = [
+        "np.convolve({0}, {1}) * 0.3",
+        "np.correlate({0}, {1}, 'full') * 0.3",
+        "np.convolve(np.array([0.5, -0.25]), {0}, 'same')",
+        "np.lib.stride_tricks.sliding_window_view({0}, 2, axis={2})",
+        "np.gradient({0}, axis={2})",
+        "np.diff({0}, axis={2})",
+        "np.delete({0}, 0, axis={2})",
+        "np.insert({0}, 1, 0.5, axis={2})",
+        "np.linspace({0}, 0.5, 4)",
+        "scipy.special.softmax({0}, axis={2})",
+        "scipy.special.log_softmax({0}, axis={2})",
+        "np.nanmean({0}, axis={2})",
+        "np.nanvar({0}, axis={2})",
+        "np.linalg.vector_norm(1.5 + np.sin({0}), axis={2}, ord=3)",
+        "np.cross({0}, {1}[..., ::-1]) * 0.2",
+        "np.kron({0}, {1}) * 0.3",
+        "np.trapezoid({0}, dx=0.5, axis={2})",
+    ]
+    g.line(g.rng.choice(forms).format(a, g.partner(a), g.rng.randrange(-g.values[a].ndim, g.values[a].ndim)))
+
+
 KINDS: list[tuple[Callable[[Growth], None], int]] = [
     (unary, 18),
     (binary, 22),
@@ -613,6 +677,7 @@ KINDS: list[tuple[Callable[[Growth], None], int]] = [
     (narrow, 4),
     (mixed_ranks, 3),
     (ordered, 4),
+    (neighbours, 6),
 ]
 OPEN: list[tuple[Callable[[Growth], None], int]] = [
     (unary, 18),
