@@ -90,15 +90,23 @@ def test_same_numbers_as_python_to_the_last_bit(packages, model, tmp_path):
     assert array("want_w_bar").tobytes() == gradient.tobytes()
 
 
-@pytest.mark.parametrize("n", [1, 64, 65, 257, 1000, 3000])
-def test_the_c_gives_python_s_bits_beyond_every_tile(copied, model, n):
-    """Where Python leaves the same extents open, and whatever the workspace held."""
-    folder = copied("loss")
-    library = folder / "loss.so"
+@pytest.fixture(scope="module")
+def both(packages, model, tmp_path_factory):
+    """The package's C, compiled, and Python's function with the same extents open."""
+    folder = packages("loss").folder
+    library = tmp_path_factory.mktemp("both") / "loss.so"
     flags = ["-std=c99", "-O2", "-ffp-contract=off", "-fPIC", "-shared"]
     subprocess.run(["gcc", *flags, str(folder / "loss.c"), "-o", str(library), "-lm"], check=True)
-    c, d = ctypes.CDLL(str(library)), 5
+    c = ctypes.CDLL(str(library))
     c.loss_value_and_grad_workspace_bytes.restype = ctypes.c_int64
+    specs = ("f64[d]", "f64[n,d]", "f64[n]")
+    return c, sg.value_and_grad(model.loss, specs=specs, options=sg.Options(portable=True))
+
+
+@pytest.mark.parametrize("n", [1, 64, 65, 257, 1000, 3000])
+def test_the_c_gives_python_s_bits_beyond_every_tile(both, n):
+    """Where Python leaves the same extents open, and whatever the workspace held."""
+    (c, function), d = both, 5
     rng = np.random.default_rng(n)
     w, X, y = rng.normal(size=d), rng.normal(size=(n, d)), rng.normal(size=n)
     extents = [ctypes.c_int64(d), ctypes.c_int64(n)]
@@ -106,9 +114,7 @@ def test_the_c_gives_python_s_bits_beyond_every_tile(copied, model, n):
     value, gradient = np.full(1, np.nan), np.full(d, np.nan)
     places = [ctypes.c_void_p(a.ctypes.data) for a in (w, X, y, value, gradient)]
     assert c.loss_value_and_grad(*places, *extents, ctypes.c_void_p(workspace.ctypes.data)) == 0
-    python = sg.value_and_grad(
-        model.loss, specs=("f64[d]", "f64[n,d]", "f64[n]"), options=sg.Options(portable=True)
-    )(w, X, y)
+    python = function(w, X, y)
     assert value.tobytes() == np.asarray(python[0]).tobytes()
     assert gradient.tobytes() == python[1].tobytes()
 
