@@ -11,11 +11,7 @@ import numpy as np
 from symgrad.errors import ArgumentError, IndexOutOfBounds, UnsupportedError
 from symgrad.ops.arrays.copies import fresh, promoted
 from symgrad.ops.arrays.joining import lift
-from symgrad.ops.declare.forms import (
-    answers,
-    refuse,
-    same_shape,
-)
+from symgrad.ops.declare.forms import answers, extents_fit, refuse, same_shape, shape_of
 from symgrad.ops.elementwise.selection import stop
 from symgrad.ops.numpy.manipulation import static
 from symgrad.ops.numpy.reductions import floating
@@ -161,3 +157,14 @@ def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> Any:
     if equal_nan and a1.dtype.kind == a2.dtype.kind == "f":
         same = same | (np.isnan(a1) & np.isnan(a2))
     return np.all(same)
+
+
+@answers(np.array_equiv)
+def array_equiv(a1: Any, a2: Any) -> Any:
+    """As `numpy.array_equiv`, which catches what does not broadcast: a traced bool, or False where shapes differ."""
+    a1, a2 = lift(a1), lift(a2)
+    pairs = zip(reversed(shape_of(a1)), reversed(shape_of(a2)), strict=False)
+    for one, other in pairs:
+        if not any(extents_fit(a1, a2, *pair) for pair in ((one, other), (one, 1), (other, 1))):
+            return False
+    return np.all(np.equal(a1, a2))
