@@ -118,6 +118,16 @@ def test_shapes_that_would_be_negative(make):
             same(function(x), make(x))
 
 
+def test_known_places_beside_slices_of_open_extents():
+    def loss(p, q):
+        return np.sum(p[:2] * 2) + np.sum(np.quantile(q, 0.3, axis=0))
+
+    derived, q = sg.grad(loss, argnums=(0, 1)), np.arange(9.0).reshape(3, 3) ** 2
+    for n in (5, 6, 1, 0):
+        p = np.ones((n, 1))
+        same(derived(p, q), sg.grad(loss, argnums=(0, 1), options=INTERPRETED)(p, q))
+
+
 # -- named by the user
 
 

@@ -91,7 +91,10 @@ class _LargeExtents(Large):
         by: dict[Axis, Any] = {a: self.axis(a) for a in (*s.axes, *walked) if chooses(a.extent)}
 
         def part(p: Any) -> Any:
-            return by.get(p, p) if isinstance(p, Axis) else Lookup(access(p.access), self.dim(p.extent), p.check)
+            if isinstance(p, Axis):
+                return by.get(p, p)
+            read = access(p.access) if isinstance(p.access, Access) else p.access  # a number was put in its place
+            return Lookup(read, self.dim(p.extent), p.check)
 
         def index(i: Any) -> Any:
             return self.dim(rebuilt(i, part))
