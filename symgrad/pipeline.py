@@ -6,7 +6,7 @@ import gc
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
@@ -63,7 +63,10 @@ class Stages:
         known = any(value is before for before in self.kept.values())  # and verified: nothing was left to do
         if name in NAMES[:4] and self.options.verifies and not known:
             verify(value, name)
-        self.kept[name] = value
+        if name == NAMES[0] and (value.moments or value.forks):  # for `whiles` alone: they hold frames of the user's
+            self.kept[name] = replace(value, moments={}, forks=())
+        else:
+            self.kept[name] = value
         reached(name)
         folder = os.environ.get("SYMGRAD_DUMP")
         if folder:

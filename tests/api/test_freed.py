@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import weakref
 from collections import Counter
 from typing import Any
 
@@ -119,3 +120,46 @@ def test_nothing_is_left_of_what_is_refused(name):
             gc.enable()
     assert during["Node"] > 0
     assert found[1] == {}
+
+
+def halved(x):
+    while x > 1.0:
+        x = x * 0.5
+    return x
+
+
+def grown(x):
+    kept = []
+    for k in range(6):
+        if x[k] > 0:
+            kept.append(x[k] ** 2)  # noqa: PERF401 - what is tested
+    return sum(kept)
+
+
+ASKING: dict[str, tuple[Any, tuple[Any, ...]]] = {
+    "a while": (lambda: sg.value_and_grad(halved), (3.0, -1.0)), "second order": (lambda: sg.hessian(halved), (3.0,)),
+    "a derivative inside": (lambda: sg.jit(lambda x: 2 * sg.grad(halved)(x)), (3.0, 0.5)),
+    "branches": (lambda: sg.grad(grown), tuple(np.arange(6.0) - k for k in range(4))),
+}
+
+
+class Large:
+    """Stands for what a caller has in its variables."""
+
+
+@pytest.mark.parametrize("name", ASKING)
+def test_callers_are_freed_while_a_function_lives(name):
+    """A trace with conditions knows the calls of the user's code by their frames, which hold all variables around."""
+    made, points = ASKING[name]
+
+    def run():
+        large = Large()
+        function = made()
+        for x in points:
+            function(x)
+        return function, weakref.ref(large)
+
+    function, large = run()
+    gc.collect()
+    assert large() is None
+    assert function.cache_info().compilations > 0
