@@ -18,7 +18,7 @@ from symgrad.errors import (
     UnsupportedError,
 )
 from symgrad.trace.numpy.indexing import BadIndex
-from tests.trace.refused import OUTSIDE, X, plain, refused, vector
+from tests.trace.refused import OUTSIDE, X, refused, vector
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
@@ -30,24 +30,9 @@ def vectorize(x, y):
     return np.vectorize(lambda v, k: v + k, excluded=[1])(x, 1)
 
 
-@plain
-def ufunc_of_a_list(x, y):
-    return np.exp([x, y])
-
-
 @refused(ConcretizationError, "numpy.add.reduce(...): a plain NumPy array", "np.stack([x, y])")
 def ufunc_method_of_a_list(x, y):
     return np.add.reduce([x, y])
-
-
-@refused(ConcretizationError, "numpy.float64(...): a plain NumPy array", "x.astype(np.float64)")
-def float64_type(x, y):
-    return np.float64(x)
-
-
-@refused(ConcretizationError, "numpy.int64(...): a plain NumPy array", "x.astype(np.int64)")
-def int64_type(x, y):
-    return np.int64(x)
 
 
 @refused(ConcretizationError, "array(...): a plain NumPy array", "by its module's name")
@@ -63,11 +48,6 @@ def a_pdf_in_compiled_code(x, y):
 @refused(ConcretizationError, "numpy.ma.MaskedArray", "np.where(mask, fill, data)")
 def masked_array(x, y):
     return np.ma.array([1.0, 2.0], mask=[True, False]) * x
-
-
-@refused(ConcretizationError, "numpy.ndenumerate(...): a plain NumPy array", "np.ndindex(x.shape)")
-def ndenumerate(x, y):
-    return list(np.ndenumerate(x))
 
 
 @refused(ConcretizationError, "numpy.ma.core.masked_invalid(...)", "np.where(mask, fill, data)")

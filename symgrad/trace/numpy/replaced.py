@@ -39,7 +39,7 @@ from symgrad.trace.nested import settled, touches
 from symgrad.trace.numpy.answers import answered
 from symgrad.trace.numpy.creation import DRAWS, MAKERS, frozen, of_lists
 from symgrad.trace.numpy.own import ERRORS, REFUSED, indexed
-from symgrad.trace.remedies import remedy
+from symgrad.trace.remedies import MET, module_of, remedy
 from symgrad.trace.state import active, beside, current
 
 
@@ -90,6 +90,47 @@ class HeldStandIn(Replaced):
         """Call what this thread should get, whatever name it has."""
         traced = current() is not None and may_trace(sys._getframe(1).f_code.co_filename)  # noqa: SLF001 - the caller
         return self.when_traced(self.original, args, kwargs) if traced else self.original(*args, **kwargs)
+
+
+class MetType(Replaced):
+    """A stand-in for a scalar type, or an iterator: called with traced values it casts, or goes through them."""
+
+    def __init__(self, original: Any, name: str, when_traced: Callable[..., Any]) -> None:
+        """Be what NumPy takes for the type where it asks for a dtype."""
+        functools.update_wrapper(self, original, updated=())
+        self.original, self.name, self.when_traced = original, name, when_traced
+        if issubclass(original, np.generic):
+            self.dtype = np.dtype(original)
+
+    def __eq__(self, other: object) -> bool:
+        """Equal the type, and so a dtype of it."""
+        return other is self or bool(self.original == other)
+
+    def __hash__(self) -> int:
+        return hash(self.original)
+
+    def __instancecheck__(self, value: Any) -> bool:
+        return isinstance(value, self.original)
+
+    def __subclasscheck__(self, kind: type) -> bool:
+        return issubclass(kind, self.original)
+
+
+def _of_lists_alone(original: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Call a ufunc with arrays in the place of lists with traced values; it asks these itself."""
+    return original(*[_as_array(a) if isinstance(a, (list, tuple)) and touches(a) else a for a in args], **kwargs)
+
+
+def _of_values(original: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Cast traced values to a scalar type, or give the elements of a traced array with their places."""
+    if len(args) != 1 or kwargs or not touches(args):
+        return original(*args, **kwargs)
+    x = _as_array(args[0])
+    return x.astype(original) if issubclass(original, np.generic) else ((k, x[k]) for k in np.ndindex(*x.shape))
+
+
+def _as_array(value: Any) -> Any:
+    return MAKERS["asarray"](np.asarray, (settled(value),), {})
 
 
 class Indexed(Replaced):
@@ -517,10 +558,29 @@ def _put_rows(rows: Iterable[Row]) -> None:
             _swap(row)
 
 
+def _reach_met() -> None:
+    """Give what was met since the last trace a stand-in at each of its names."""
+    here = _Installed
+    for function in [one for one in MET if id(one) not in here.stand_ins]:
+        room = vars(sys.modules[module_of(function)])
+        _, originals, stand_ins = next(row for rows in here.libraries.values() for row in rows if row[0] is room)
+        for name in [name for name, value in room.items() if value is function]:
+            if type(function) is np.ufunc:
+                made = _make_stand_in(function, name, _of_lists_alone)
+            else:
+                made = _make_stand_in(function, name, _of_values, MetType)
+            originals[name], stand_ins[name] = function, made
+            if id(room) in here.in_place:
+                room[name] = made
+        here.users.clear()
+        here.modules = 0
+
+
 def _library_rows() -> Iterator[Row]:
     """Yield the rows of NumPy and of SciPy's public modules, of those that are imported."""
     found = _Installed.libraries
     answer_scipy()
+    _reach_met()
     for name in ("numpy", *_PUBLIC, *_CLASSES, *_met):
         if name not in found and name in sys.modules:
             found[name] = _numpy_rows() if name == "numpy" else _met_rows(name) if name in _met else _scipy_rows(name)
