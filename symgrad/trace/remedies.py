@@ -91,16 +91,13 @@ def unreached(function: Any) -> str:
 
 _PLACES = np.ndenumerate
 MET: set[Any] = set()
-"""Ufuncs of lists, scalar types and iterators, which ask no protocol, that were called with traced values."""
+"""Scalar types and iterators, which ask no protocol, that were called with traced values."""
 
 
 def meet(function: Any) -> None:
     """Note a function that has an answer once it has a stand-in: those that are never met cost a trace nothing."""
-    kind = isinstance(function, type) and issubclass(function, (np.generic, _PLACES))
-    if kind or type(function) is np.ufunc:
-        room = sys.modules.get(module_of(function))
-        if getattr(room, function.__name__, None) is function:
-            MET.add(function)
+    if isinstance(function, type) and issubclass(function, (np.generic, _PLACES)):
+        MET.add(function)
 
 
 def module_of(function: Any) -> str:

@@ -262,7 +262,7 @@ def test_a_failed_check_says_the_size(how) -> None:
         lambda: f(np.ones(6, np.float32).astype(np.float64), np.array([0, 7])),
     ]
     for call in calls:
-        with pytest.raises(IndexOutOfBounds, match="an index is out of bounds for an axis with size 5\n"):
+        with pytest.raises(IndexOutOfBounds, match=r"an index is out of bounds for an axis with size 5: -?\d+ at"):
             call()
-    with pytest.raises(IndexOutOfBounds, match="an index is out of bounds for an axis with size 2\n"):
+    with pytest.raises(IndexOutOfBounds, match="an index is out of bounds for an axis with size 2: 2 at"):
         f(np.ones(3), np.array([2, 0]))

@@ -18,7 +18,7 @@ from symgrad.errors import (
     UnsupportedError,
 )
 from symgrad.trace.numpy.indexing import BadIndex
-from tests.trace.refused import OUTSIDE, X, refused, vector
+from tests.trace.refused import OUTSIDE, X, plain, refused, vector
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
@@ -28,6 +28,11 @@ with warnings.catch_warnings():
 @refused(UnsupportedError, "np.vectorize with excluded=, signature= or keywords", "sg.vmap")
 def vectorize(x, y):
     return np.vectorize(lambda v, k: v + k, excluded=[1])(x, 1)
+
+
+@plain
+def ufunc_of_a_list(x, y):
+    return np.exp([x, y])
 
 
 @refused(ConcretizationError, "numpy.add.reduce(...): a plain NumPy array", "np.stack([x, y])")

@@ -1,4 +1,4 @@
-"""Ufuncs of lists, scalar types and iterators ask no protocol: met with traced values, they have an answer."""
+"""Scalar types and iterators ask no protocol: met with traced values, they have an answer."""
 
 from __future__ import annotations
 
@@ -6,9 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-import scipy.special as sp
 from numpy import float64
-from numpy import sqrt as root
 
 import symgrad as sg
 from tests.table import richardson
@@ -29,18 +27,13 @@ def typed(x):
 
 
 PROGRAMS: dict[str, Any] = {
-    "a ufunc of a list": lambda x: np.sum(np.sqrt([x[0] ** 2, x[1] ** 2]) * np.arange(1, 3.0)),
-    "by another name": lambda x: root([x[1]])[0] * x[0],
-    "of lists in lists": lambda x: np.sum(np.hypot([x[0], x[1]], [[x[2]], [2.0]])),
-    "with a dtype": lambda x: np.sum(np.add([x[0], 1.0], x[:2], dtype=np.float64)),
-    "of SciPy": lambda x: np.sum(sp.gamma([x[0] + 2, x[1] + 2])),
     "a cast": lambda x: np.sum(np.float64(x[0]) * x),
     "a cast by another name": lambda x: float64(x[0]) * np.double(x[1]),
     "a cast of all": lambda x: np.sum(np.float64(x) ** 2),
     "to integers": lambda x: np.sum(np.int64(x * 10 + 0.5) * x),
     "types": typed,
     "places": lambda x: sum((i[0] + 2 * i[1]) * v * v for i, v in np.ndenumerate(np.outer(x, x[:2]))),
-    "in a derivative": lambda x: sg.grad(lambda y: np.sum(np.exp([y[0], y[1]])))(x)[0] * x[1],
+    "in a derivative": lambda x: sg.grad(lambda y: np.float64(y[0]) ** 3)(x)[0] * x[1],
 }
 
 
@@ -67,7 +60,5 @@ def test_dtypes_are_those_of_the_cast():
 
 
 def test_nothing_is_left_in_place():
-    sg.jit(lambda x: np.sqrt([np.float64(x), 1.0]))(2.0)
+    sg.jit(lambda x: np.sqrt(np.float64(x)))(2.0)
     assert type(np.float64) is type
-    assert type(np.sqrt) is np.ufunc
-    assert type(root) is np.ufunc

@@ -112,7 +112,7 @@ NUMBER = """
 np.shape({a})|np.result_type({a})|np.ndim({a})|np.size({a})|np.iscomplexobj({a})|np.isrealobj({a})|np.vdot({a}, {a})
 np.sum({a})|np.einsum("j->", {a}[i])|np.trace({a})|np.linalg.norm({a})|np.linalg.det({a}[1:2, 1:2])
 np.allclose({a}, {a})|np.array_equal({a}, {a})|np.array_equiv({a}, {a})|np.linalg.slogdet({a}[1:2, 1:2])|{a}[0, 0]
-{a}[i, 0]|{a}[i, i]|{a}[k, k]|{a}[i][0]|{a}[0][i]|{a}.shape|{a}.ndim|{a}.size|{a}.dtype|{a}.itemsize
+{a}[i, 0]|{a}[i, i]|{a}[k, k]|{a}[i][0]|{a}[0][i]|{a}.shape|{a}.ndim|{a}.size|{a}.dtype|{a}.itemsize|{a}.nbytes
 {a}.ptp() if hasattr({a}, "ptp") else 0.0|{a}.flat[i]|{a}.flat[0]|np.copyto({a}, {a}[0])|np.put({a}, [0], [1.0])
 np.putmask({a}, {a} > 1, 0.0)|np.place({a}, {a} > 1, [0.0])|np.put_along_axis({a}, np.array([[0], [1], [2]]), 0.0, 1)
 np.fill_diagonal({a}, 0.0)|{a}.fill(0.0)|{a}.put([0], [1.0])|np.take({a}, 0)|np.take({a}, i)|{a}.take(i)|{a}.sort()

@@ -530,7 +530,7 @@ def _with_numpys(tree: Tree) -> Tree:
 def _settled(state: Tree) -> Tree:
     """Return a state as a step returns it: hyper-parameters, whatever number they were set to, as doubles."""
     hyper = state.get("hyper") if isinstance(state, dict) else None
-    if not isinstance(hyper, dict) or all(type(value) is np.float64 for value in hyper.values()):
+    if not isinstance(hyper, dict) or all(isinstance(value, np.float64) for value in hyper.values()):
         return _with_numpys(state)
     doubles = {name: np.float64(value) if _is_number(value) else value for name, value in hyper.items()}
     return _with_numpys({**state, "hyper": doubles})

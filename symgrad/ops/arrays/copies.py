@@ -58,6 +58,11 @@ def checked_shape(shape: Any) -> Shape:
     return found
 
 
+@answers(np.copy)
+def copy(a: Any, order: str = "K", subok: bool = False) -> Any:  # NumPy's signature; NumPy's own gives a number for one
+    return fresh(lift(a))
+
+
 def to_dtype(x: Any, dtype: Any, casting: str = "unsafe") -> Any:
     """As `ndarray.astype`.
 

@@ -215,7 +215,7 @@ def elementwise(
         return shape, loop[op.arity]
 
     if ufunc is not None:
-        known, module = ufunc.__name__, "scipy.special" if isinstance(ufunc, Late) else "np"
+        known, module = ufunc.__name__, ufunc.module if isinstance(ufunc, Late) else "np"
     else:
         known, module = op.name, "np" if getattr(np, op.name, None) is numpy else "ops"
 

@@ -297,7 +297,7 @@ def indexed(joiner: Any, key: Any) -> Any:
 
 for _function in (
     np.allclose, np.angle, np.apply_along_axis, np.apply_over_axes, np.atleast_1d, np.atleast_2d,
-    np.atleast_3d, np.clip, np.common_type, np.copy, np.corrcoef, np.cross, np.delete, np.diag_indices_from,
+    np.atleast_3d, np.clip, np.common_type, np.corrcoef, np.cross, np.delete, np.diag_indices_from,
     np.diagflat, np.diff, np.ediff1d, np.fix, np.flatnonzero, np.flip, np.fliplr, np.flipud, np.full_like, np.geomspace,
     np.gradient, np.i0, np.imag, np.insert, np.isclose, np.iscomplex, np.iscomplexobj, np.isneginf, np.isposinf,
     np.isreal, np.isrealobj, np.kron, np.linspace, np.logspace, np.matrix_transpose, np.meshgrid, np.moveaxis,

@@ -39,7 +39,7 @@ from symgrad.trace.nested import settled, touches
 from symgrad.trace.numpy.answers import answered
 from symgrad.trace.numpy.creation import DRAWS, MAKERS, frozen, of_lists
 from symgrad.trace.numpy.own import ERRORS, REFUSED, indexed
-from symgrad.trace.remedies import MET, module_of, remedy
+from symgrad.trace.remedies import MET, remedy
 from symgrad.trace.state import active, beside, current
 
 
@@ -116,21 +116,12 @@ class MetType(Replaced):
         return issubclass(kind, self.original)
 
 
-def _of_lists_alone(original: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Call a ufunc with arrays in the place of lists with traced values; it asks these itself."""
-    return original(*[_as_array(a) if isinstance(a, (list, tuple)) and touches(a) else a for a in args], **kwargs)
-
-
 def _of_values(original: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Cast traced values to a scalar type, or give the elements of a traced array with their places."""
     if len(args) != 1 or kwargs or not touches(args):
         return original(*args, **kwargs)
-    x = _as_array(args[0])
+    x = MAKERS["asarray"](np.asarray, (settled(args[0]),), {})
     return x.astype(original) if issubclass(original, np.generic) else ((k, x[k]) for k in np.ndindex(*x.shape))
-
-
-def _as_array(value: Any) -> Any:
-    return MAKERS["asarray"](np.asarray, (settled(value),), {})
 
 
 class Indexed(Replaced):
@@ -562,16 +553,12 @@ def _reach_met() -> None:
     """Give what was met since the last trace a stand-in at each of its names."""
     here = _Installed
     for function in [one for one in MET if id(one) not in here.stand_ins]:
-        room = vars(sys.modules[module_of(function)])
-        _, originals, stand_ins = next(row for rows in here.libraries.values() for row in rows if row[0] is room)
-        for name in [name for name, value in room.items() if value is function]:
-            if type(function) is np.ufunc:
-                made = _make_stand_in(function, name, _of_lists_alone)
-            else:
-                made = _make_stand_in(function, name, _of_values, MetType)
+        names, originals, stand_ins = here.libraries["numpy"][0]
+        for name in [name for name, value in names.items() if value is function]:
+            made = _make_stand_in(function, name, _of_values, MetType)
             originals[name], stand_ins[name] = function, made
-            if id(room) in here.in_place:
-                room[name] = made
+            if id(names) in here.in_place:
+                names[name] = made
         here.users.clear()
         here.modules = 0
 
