@@ -125,8 +125,9 @@ def _scan_in_runs(f: Any, init: Any, xs: Any, steps: Any, reverse: bool, checkpo
         at = steps - 1 - k if reverse else k
         found = f(carry, optree.tree_unflatten(tree, [row[at] for row in rows]))
         if type(found) is tuple and flatten(found[1:])[0]:
+            extent = getattr(steps, "dim", steps)
             raise ArgumentError(
-                f"checkpoint= and memory= of sg.scan over an open extent {getattr(steps, 'dim', steps)}, whose steps give rows to be stacked",
+                f"checkpoint= and memory= of sg.scan over an open extent {extent}, whose steps give rows to be stacked",
                 line=definition(f), instead="return carry, None; or the extent as a number in the spec",
             )
         return k + 1, found[0]
