@@ -118,6 +118,38 @@ def added_at_pairs(x, k):
     return a
 
 
+@program(X, K)
+def computed_at(x, k):
+    a = np.linspace(0.5, 2, 4) + 0 * x[0]
+    np.multiply.at(a, k, x[:4])
+    np.maximum.at(a, [0, 0, 3], x[3:] * x[0])
+    np.divide.at(a, k, 2 + np.cos(x[:4]))
+    np.minimum.at(a, [1, -1, 2], x[:3])
+    np.multiply.at(a, k, 0.5)
+    np.negative.at(a, [3, 3, 0])
+    np.multiply.at(a, slice(1, 3), x[:2])  # type: ignore[arg-type]  # NumPy takes slices
+    return a
+
+
+@program(X, K)
+def factors_of_zero_at(x, k):
+    a = np.ones(4)
+    np.multiply.at(a, [1, 1, 1, 2, 2, -1], x * np.array([0, 1, 1, 0, 0, 1]))
+    np.multiply.at(a, k, x[1] * (x[:4] - 1))
+    return a
+
+
+@program(X, K)
+def computed_at_pairs(x, k):
+    a = np.full((3, 3), 1.5)
+    np.multiply.at(a, (k, [0, 1, 0, 2]), x[:4])
+    np.maximum.at(a, (slice(None), [1, 1]), x[3:][:, None])  # type: ignore[arg-type]  # NumPy takes slices
+    np.multiply.at(a, [1, 1], x[:3])
+    np.logaddexp.at(a, k[:2], x[3:])
+    np.multiply.at(a, (1, 2), x[0])
+    return a
+
+
 @program(X)
 def assembled_like_finite_elements(x):
     stiff = np.zeros((4, 4))

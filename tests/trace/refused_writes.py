@@ -77,16 +77,15 @@ def place(x, y):
     np.place(np.zeros(3), x > 1, y)
 
 
-@vector(MutationError, "np.multiply.at", "np.add.at")
+@vector(MutationError, "np.multiply.at gives float64 in an array of int64", "np.float64")
 def multiply_at(x, y):
-    a = np.zeros(3)
-    a[0] = x[0]
+    a = np.zeros(3, int)
     np.multiply.at(a, [0, 0], x[0])
 
 
-@vector(MutationError, "np.negative.at", "np.add.at")
+@vector(MutationError, "np.negative.at", "inside of the function")
 def negative_at(x, y):
-    np.negative.at(np.zeros(3) + x, [0, 0])
+    np.negative.at(OUTSIDE, x.astype(int))
 
 
 @vector(MutationError, "the argument 'a0'", "a0.copy()")

@@ -8,21 +8,27 @@ import numpy as np
 
 from symgrad.errors import ArgumentValueError, MutationError, ShapeError
 from symgrad.ir import shapes
-from symgrad.ir.node import Node
+from symgrad.ir.node import Graph, Node
 from symgrad.ir.op import Op
+from symgrad.ir.program import Program
 from symgrad.ir.shapes import is_static
 from symgrad.ops.arrays.indexing import first_axis
+from symgrad.ops.arrays.indexing import gather as picked
 from symgrad.ops.arrays.joining import lift
 from symgrad.ops.arrays.updates import add_at, scatter_set
 from symgrad.ops.arrays.views import reshape, set_slice
+from symgrad.ops.control import result, scan
 from symgrad.ops.declare.forms import answers, is_traced, normal_axis, shape_of
+from symgrad.ops.declare.leaves import make_input
 from symgrad.ops.elementwise.selection import where
+from symgrad.ops.numpy.sets import in_order
 from symgrad.trace.inplace.views import assign, broadcast_written, refuse_argument, store
 from symgrad.trace.lines import user_line
 from symgrad.trace.nested import settled
 from symgrad.trace.numpy.answers import call_ufunc
 from symgrad.trace.numpy.indexing import axis_slice, basic, dots_between, expand, getitem, is_array, leading, narrowed
 from symgrad.trace.numpy.selected import Selected
+from symgrad.trace.state import Trace, tracing
 from symgrad.trace.tracer import Tracer, as_node, operand, record
 
 MATRIX = 2
@@ -98,21 +104,27 @@ def masked(x: Tracer, mask: Tracer, value: Any) -> Node:
 def scatter(op: Op, x: Tracer, arrays: dict[int, Any], value: Any, *, apart: bool = False) -> None:
     """Write, by `scatter_set`, or add, by `add_at`, through arrays of integers, known or not."""
     trace, axes = x.owner, tuple(arrays)
+    indices, source = _written(x, arrays, Tracer(operand(trace, value, x.dtype), trace), apart=apart)
+    params: dict[str, Any] = {"axes": axes}
+    if "unique" in op.params:
+        indices, source, params["unique"] = last_writes(indices, source, first_axis(axes), x.node.shape, axes)
+    if 0 in shape_of(source):
+        return
+    assign(x, record(trace, op, (x, source, *indices), params).node)
+
+
+def _written(x: Tracer, arrays: dict[int, Any], source: Any, *, apart: bool) -> tuple[list[Any], Any]:
+    """Give the index arrays, and what is written through them, one axis together, where a gather has it."""
+    axes = tuple(arrays)
     indices, part = flat_indices(list(arrays.values()))
     rest = [d for k, d in enumerate(x.node.shape) if k not in axes]
     start = 0 if apart else first_axis(axes)
-    source = Tracer(operand(trace, value, x.dtype), trace)
     source = broadcast_written(source, (*rest[:start], *part, *rest[start:]))
     if len(part) > 1:
         source = reshape(source, shape=(*rest[:start], shapes.size(part), *rest[start:]))
     if apart and first_axis(axes) and part:  # NumPy has the index arrays' axes in front here, the op in their place
         source = np.moveaxis(source, 0, first_axis(axes))
-    params: dict[str, Any] = {"axes": axes}
-    if "unique" in op.params:
-        indices, source, params["unique"] = last_writes(indices, source, first_axis(axes), x.node.shape, axes)
-    if 0 in source.node.shape:
-        return
-    assign(x, record(trace, op, (x, source, *indices), params).node)
+    return indices, source
 
 
 def flat_indices(arrays: list[Any]) -> tuple[list[Any], tuple[Any, ...]]:
@@ -150,30 +162,105 @@ def in_place(x: Tracer, ufunc: np.ufunc, other: Any) -> Tracer:
     return store(x, result, ufunc.__name__)
 
 
-def add_in_place(ufunc: np.ufunc, a: Any, indices: Any, b: Any = None) -> None:
-    """As ``np.add.at`` and ``np.subtract.at``: places that are named several times are added to several times."""
-    if type(a) is not Tracer or ufunc not in {np.add, np.subtract}:
+def at_places(ufunc: np.ufunc, a: Any, indices: Any, b: Any = None) -> None:
+    """As ``ufunc.at``: a place that is named several times is computed several times, in the order of the indices."""
+    if type(a) is not Tracer:
         raise MutationError(
-            f"np.{ufunc.__name__}.at with a traced value, into a plain array or by another function than addition",
-            line=user_line(), instead="np.add.at and np.subtract.at, for an array made inside of the function",
+            f"np.{ufunc.__name__}.at of a traced value into a plain array", line=user_line(),
+            instead="an array made inside of the function",
         )
-    if b is None:
-        raise ArgumentValueError("second operand needed for ufunc", line=user_line())
+    if ufunc.nin - 1 != (b is not None) or ufunc.nout != 1 or ufunc.signature is not None:
+        count = "second operand needed for ufunc" if ufunc.nin > 1 else "second operand provided when ufunc is unary"
+        raise ArgumentValueError(count if ufunc.nin < 3 else "Only unary and binary ufuncs supported", line=user_line())
     refuse_argument(a)
-    indices, b = settled(indices), lift(settled(b))
+    indices, others = settled(indices), [] if b is None else [_array_of(b)]
     entries = expand(a, indices)
-    if not np.can_cast(b.dtype, a.dtype, "same_kind"):
+    kind = ufunc.resolve_dtypes((a.dtype, *[v.dtype for v in others], None))[-1]
+    if not np.can_cast(kind, a.dtype, "same_kind"):
         raise MutationError(
-            f"np.{ufunc.__name__}.at of {b.dtype} into an array of {a.dtype}, which is rounded at each step",
+            f"np.{ufunc.__name__}.at gives {kind} in an array of {a.dtype}, which is rounded at each step",
             line=user_line(), instead="a = a.astype(np.float64) first",
         )
-    b = b if ufunc is np.add else -b
-    if any(is_array(e) for e in entries):
-        place, arrays = narrowed(a, entries)
-        scatter(add_at, place, arrays, b, apart=dots_between(indices))
+    if not any(is_array(e) for e in entries):
+        view = basic(a, entries)
+        made = broadcast_written(call_ufunc(a.owner, ufunc, (view, *others)), view.node.shape)
+        assign(view, operand(a.owner, made, a.dtype))
         return
-    view = basic(a, entries)
-    assign(view, operand(a.owner, view + b, a.dtype))
+    place, arrays = narrowed(a, entries)
+    apart = dots_between(indices)
+    if ufunc in {np.add, np.subtract}:
+        scatter(add_at, place, arrays, others[0] if ufunc is np.add else -others[0], apart=apart)
+        return
+    _folded_at(ufunc, place, arrays, others, apart=apart)
+
+
+def _array_of(value: Any) -> Any:
+    """Return an operand as an array, whose dtype a number of Python's has, too."""
+    value = lift(settled(value))
+    return value if is_traced(value) else np.asarray(value)
+
+
+def _folded_at(ufunc: np.ufunc, x: Tracer, arrays: dict[int, Any], others: list[Any], *, apart: bool) -> None:
+    """Write what a ufunc makes, for each place, of what stands there and of its values, one after the other.
+
+    In the order of their places the values of each stand beside each other: so one loop carries what the value before
+    left, begins anew where the place is another one, and the last of each is what is written.
+    """
+    trace, axes = x.owner, tuple(arrays)
+    given: Any = others[0] if others else np.zeros((), x.dtype)
+    indices, source = _written(x, arrays, Tracer(as_node(trace, given), trace), apart=apart)
+    if 0 in shape_of(source):
+        return
+    start = first_axis(axes)
+    indices, order, first = _by_place(x, indices, axes)
+    if order is not None:
+        source = np.take(source, order, axis=start)
+    old = picked(x, *indices, axes=axes)
+    if first is None:
+        made = call_ufunc(trace, ufunc, (old, source)[: ufunc.nin]).astype(x.dtype)
+    else:
+        rows = [as_node(trace, v) for v in (first, np.moveaxis(old, start, 0), np.moveaxis(source, start, 0))]
+        begun: Any = np.broadcast_to(Tracer(as_node(trace, np.zeros((), x.dtype)), trace), rows[1].shape[1:])
+        several = record(trace, scan, (begun, *rows), {
+            "body": _step_of(ufunc, rows), "length": rows[0].shape[0], "fixed": 0, "carried": 1, "reverse": False})
+        stacked: Any = record(trace, result, (several,), {"number": 1})
+        made = np.moveaxis(stacked, 0, start)
+    indices, made, unique = last_writes(indices, made, start, x.node.shape, axes)
+    assign(x, record(trace, scatter_set, (x, made, *indices), {"axes": axes, "unique": unique}).node)
+
+
+def _by_place(x: Tracer, indices: list[Any], axes: tuple[int, ...]) -> tuple[list[Any], Any, Any]:
+    """Sort index arrays by the places they name; return their order, and which are the first of their places.
+
+    None for both where no place is named twice, as is known.
+    """
+    flat = shapes.broadcast(*[shape_of(i) for i in indices])
+    if not flat:
+        return indices, None, None
+    places: Any = 0
+    for i, axis in zip(indices, axes, strict=True):
+        extent = x.shape[axis]
+        places = places * extent + np.where(np.less(i, 0), i + extent, i)
+    if is_traced(places):
+        indices = [broadcast_written(Tracer(as_node(x.owner, i), x.owner), flat) for i in indices]
+        _, order, first = in_order(places)
+    else:
+        indices = list(np.broadcast_arrays(*indices))
+        order = np.argsort(places, stable=True)
+        first = np.diff(places[order], prepend=-1) != 0
+        if np.all(first):
+            return indices, None, None
+    return [np.take(i, order) for i in indices], order, first
+
+
+def _step_of(ufunc: np.ufunc, rows: list[Node]) -> Program:
+    """Return a step of that loop, made of what it carries, whether a place begins, what stood there, and a value."""
+    names = {"total": rows[1], **dict(zip(("begins", "old", "value"), rows, strict=True))}
+    with tracing(Trace(Graph(), f"{ufunc.__name__}_at"), ends=True) as now:
+        inputs = [make_input(now.graph, name, row.shape[1:], row.dtype) for name, row in names.items()]
+        total, begins, old, value = [Tracer(node, now) for node in inputs]
+        made = call_ufunc(now, ufunc, (np.where(begins, old, total), value)[: ufunc.nin]).astype(old.dtype)
+        return Program(tuple(inputs), (made.node, made.node), now.function)
 
 
 def _require_traced(name: str, a: Any, instead: str, *, static: bool = True) -> Tracer:

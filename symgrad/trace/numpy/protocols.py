@@ -16,7 +16,7 @@ from symgrad.trace.constants import asks, constant, is_sparse
 from symgrad.trace.inplace.local import Flat, LocalArray, wrapped
 from symgrad.trace.inplace.local import call_ufunc as local_ufunc
 from symgrad.trace.inplace.views import refuse_plain, store
-from symgrad.trace.inplace.writes import add_in_place, fill_flat, in_place, put_method, setitem
+from symgrad.trace.inplace.writes import at_places, fill_flat, in_place, put_method, setitem
 from symgrad.trace.lines import is_user_code, located, user_line
 from symgrad.trace.nested import settled, touches
 from symgrad.trace.numpy.answers import GIVES_ARRAYS, answered, call_ufunc
@@ -52,7 +52,7 @@ def _array_ufunc(self: Tracer, ufunc: np.ufunc, method: str, *inputs: Any, **kwa
         result = _ufunc_called(self, ufunc, inputs, kwargs, target)
         return result if target is None else store(target, result, ufunc.__name__)
     if method == "at":
-        return add_in_place(ufunc, *inputs)
+        return at_places(ufunc, *inputs)
     kwargs = kwargs if target is None else {**kwargs, "out": target}
     if method == "reduce" and ufunc in REDUCTIONS:  # also of a plain array, where ``where=`` alone is traced
         function = REDUCTIONS[ufunc]
