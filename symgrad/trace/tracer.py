@@ -49,7 +49,6 @@ _ADVICE = {
     "view": "x.reshape(...) for another shape, x.astype(...) for another dtype",
     "strides": "np.reshape, np.transpose, slices",
     "choose": "np.choose(index, choices)",
-    "compress": "np.compress(condition, x), by a plain condition, or np.where(mask, x, 0)",
 }
 
 

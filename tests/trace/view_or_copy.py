@@ -89,7 +89,8 @@ scipy.special.logsumexp({a}, axis=0)|scipy.special.softmax({a}, axis=0)|scipy.sp
 np.einsum("ij->i", {a})|np.einsum("ij,ij->ij", {a}, {a})
 np.imag({a})|+{a}|-{a}|{a} + 0|{a} * 1|{a} ** 1|abs({a})|{a} @ np.eye(3)|{a}.all(0)
 {a}.any(0)|{a}.argmax(0)|{a}.argmin(0)|{a}.astype(float)|{a}.clip(-99, 99)|{a}.copy()|{a}[i].copy()|{a}.cumprod(0)
-{a}.cumsum(0)|{a}.dot(np.eye(3))|{a}.flatten()|{a}[i].flatten()|{a}.imag|{a}.max(0)|{a}.mean(0)|{a}.min(0)|{a}.prod(0)
+{a}.cumsum(0)|{a}.compress([True, True, True], 0)
+{a}.dot(np.eye(3))|{a}.flatten()|{a}[i].flatten()|{a}.imag|{a}.max(0)|{a}.mean(0)|{a}.min(0)|{a}.prod(0)
 {a}.repeat(1)|{a}.round(9)|{a}.std(0)|{a}.sum(0)|{a}.take(0, axis=0)|{a}.take(i, 0)|{a}.take([0, 1], 0)|{a}.var(0)
 {a}[None].trace()|{a}.flat[:]|{a}.flat[[0, 1]]|np.take({a}[:, :], i, 1)|{a}.sum(())|{a}.take(k, 0)
 """

@@ -232,6 +232,11 @@ def _clip(self: Tracer, min: Any = None, max: Any = None, out: Any = None, **key
     return answered(np.clip, settled((self, min, max)), settled({"out": out, **keywords}))
 
 
+def _compress(self: Tracer, condition: Any, axis: Any = None, out: Any = None) -> Any:
+    """As `numpy.compress`, which takes the condition first."""
+    return answered(np.compress, settled((condition, self)), settled({"axis": axis, "out": out}))
+
+
 def _copy(self: Tracer, order: Any = "C") -> Any:
     """As `ndarray.copy`: of a number a number."""
     result = answered(np.copy, (self,), {"order": order})
@@ -289,7 +294,7 @@ def install() -> None:
             setattr(Tracer, function.__name__, _method(function))
     for name, method in {
         "reshape": _reshape, "transpose": _transpose, "flatten": _flatten, "astype": _astype, "copy": _copy,
-        "clip": _clip, "conjugate": lambda self: self, "conj": lambda self: self,
+        "clip": _clip, "compress": _compress, "conjugate": lambda self: self, "conj": lambda self: self,
         "fill": _fill, "sort": _sorting(np.sort), "partition": _sorting(np.partition), "put": put_method,
         "flat": property(Flat, fill_flat, doc="Its elements, in C order."),
         "__getitem__": getitem, "__setitem__": setitem,
