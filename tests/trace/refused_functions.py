@@ -164,11 +164,6 @@ def unique(x, y):
     return np.unique(x)[0]
 
 
-@vector(UnsupportedError, "numpy.unravel_index")
-def unravel_index(x, y):
-    return np.unravel_index(x.astype(int), (3, 3))
-
-
 @vector(SymgradError, "as many elements as the mask has true ones")
 def where_of_one(x, y):
     return np.where(x > 0)[0] + y

@@ -87,6 +87,7 @@ np.polymul({a}[0], [1.0, 2.0])|np.linalg.slogdet({a}[None, 1:2, 1:2])[1]|np.lina
 np.trace({a}[None].T, axis1=0, axis2=1)|np.linalg.trace({a}[None])|np.real_if_close({a} * 1)
 scipy.special.logsumexp({a}, axis=0)|scipy.special.softmax({a}, axis=0)|scipy.special.log_softmax({a}, axis=0)
 np.einsum("ij->i", {a})|np.einsum("ij,ij->ij", {a}, {a})
+np.unravel_index(np.argsort({a}, 0), (3, 3))[0]|np.ravel_multi_index(np.argsort({a}[:2], 0), (3, 3))
 np.imag({a})|+{a}|-{a}|{a} + 0|{a} * 1|{a} ** 1|abs({a})|{a} @ np.eye(3)|{a}.all(0)
 {a}.any(0)|{a}.argmax(0)|{a}.argmin(0)|{a}.astype(float)|{a}.clip(-99, 99)|{a}.copy()|{a}[i].copy()|{a}.cumprod(0)
 {a}.cumsum(0)|{a}.compress([True, True, True], 0)

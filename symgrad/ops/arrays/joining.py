@@ -92,9 +92,13 @@ def lift(value: Any, dtype: Any = None) -> Any:
 
 
 def along_axis(a: Any, axis: Any) -> tuple[Any, int]:
-    """Lift an array, and count its axis from the front; for None it is laid flat, as most of NumPy's functions do."""
+    """Lift an array, and count its axis from the front; for None it is laid flat, as most of NumPy's functions do.
+
+    What has no axes is laid flat for the axes 0 and -1, too.
+    """
     a = lift(a)
-    return (np.ravel(a), 0) if axis is None else (a, normal_axis(axis, a.ndim))
+    k = 0 if axis is None else normal_axis(axis, max(a.ndim, 1))
+    return (np.ravel(a) if axis is None or not a.ndim else a, k)
 
 
 def _of_one_dtype(xs: Any, dtype: Any, casting: Any) -> list[Any]:

@@ -56,6 +56,11 @@ def floating(x: Any, dtype: Any = None) -> Any:
     return x.astype(np.dtype(dtype) if dtype is not None else x.dtype if x.dtype.kind == "f" else np.float64)
 
 
+def _ufunc_axes(axis: Any, ndim: int) -> tuple[int, ...]:
+    """Return axes as NumPy's ufuncs count them, which let 0 and -1 pass where there are none."""
+    return () if not ndim and type(axis) is not tuple and axis in (0, -1) else normal_axes(axis, ndim)
+
+
 def _reduce(name: str, how: How, combine: Any) -> Any:
     totals, extrema = name in {"sum", "prod"}, name in {"max", "min"}
 
@@ -64,8 +69,7 @@ def _reduce(name: str, how: How, combine: Any) -> Any:
         where: Any = True,
     ) -> Any:
         a = lift(a)
-        # NumPy's ufuncs let 0 and -1 pass where there are no axes
-        axes = () if a.ndim == 0 and type(axis) is not tuple and axis in (0, -1) else normal_axes(axis, a.ndim)
+        axes = _ufunc_axes(axis, a.ndim)
         if totals:
             a = a.astype(summed_dtype(a, dtype))
         elif not extrema and a.dtype.kind != "b":
@@ -168,7 +172,7 @@ def _positions(name: str) -> Any:
         if shape_of(a)[k] == 0:
             raise ArgumentValueError(f"attempt to get np.{name} of an empty sequence")
         require_some(a, k, name)
-        return keep_dims(OPS[name](a, axis=k), every if axis is None else (k,), keepdims)
+        return keep_dims(OPS[name](a, axis=k), (k,) if axis is not None and every else every, keepdims)
 
     return position
 
@@ -181,7 +185,7 @@ answers(np.argmin)(_positions("argmin"))
 def count_nonzero(a: Any, axis: Any = None, *, keepdims: Any = False) -> Any:
     a = lift(a)
     counted = a if a.dtype.kind == "b" else np.not_equal(a, 0)
-    axes = normal_axes(axis, a.ndim)
+    axes = _ufunc_axes(axis, a.ndim)
     return keep_dims(OPS["sum"](counted.astype(INT), axes=axes), axes, keepdims or False)
 
 

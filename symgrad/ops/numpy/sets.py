@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
 from symgrad.errors import ArgumentError, ArgumentValueError, UnsupportedError
 from symgrad.ops.arrays.copies import filled
+from symgrad.ops.arrays.indexing import gather
 from symgrad.ops.arrays.joining import lift
-from symgrad.ops.declare.forms import INT, OPS, answers, normal_axes, shape_of
+from symgrad.ops.declare.forms import INT, OPS, answers, dims, is_traced, normal_axes, shape_of
 from symgrad.ops.numpy.manipulation import static
 
 _ANY: Any = np.zeros(1)
@@ -25,6 +27,60 @@ def places_of(a: Any) -> tuple[list[Any], Any]:
 
 def count_up(like: Any, length: Any) -> Any:
     return OPS["arange"](filled(like, 0, (), INT), count=length, step=1)
+
+
+def _entries(i: Any, extent: Any, mode: str, error: str) -> Any:
+    """Bring integers below an extent by a mode; the mode ``raise`` refuses others, also at the call."""
+    i = lift(i)
+    if i.dtype.kind not in "iub":
+        raise ArgumentError(f"{error}: only int indices permitted, not {i.dtype}")
+    i = i.astype(INT)
+    if mode not in {"raise", "wrap", "clip"}:
+        raise ArgumentValueError(f"clipmode must be one of 'clip', 'raise', or 'wrap' (got {mode!r})")
+    if mode != "raise":
+        return np.remainder(i, extent) if mode == "wrap" else np.minimum(np.maximum(i, 0), extent - 1)
+    if is_traced(i) or is_traced(extent):  # by a lookup, for which a negative one is beyond the end
+        (count,) = dims(extent)
+        return gather(count_up(i if is_traced(i) else extent, count), np.where(i < 0, extent, i), axes=(0,))
+    if np.any((i < 0) | (i >= extent)):
+        raise ArgumentValueError(f"{error}: an index is out of bounds for an axis with size {extent}")
+    return i
+
+
+def _extents(function: str, shape: Any, order: str) -> list[Any]:
+    """Return the extents of a shape, from the one along which indices are next to each other."""
+    if order not in {"C", "F"}:
+        raise ArgumentValueError(f"only 'C' or 'F' order is permitted in np.{function}")
+    given = static(function, "the shape", shape)
+    extents = list(given) if isinstance(given, (tuple, list, np.ndarray)) else [given]
+    return extents[::-1] if order == "C" else extents
+
+
+@answers(np.unravel_index)
+def unravel_index(indices: Any, shape: Any, order: str = "C") -> tuple[Any, ...]:
+    """As `numpy.unravel_index`; an index out of bounds is refused at the call."""
+    extents = _extents("unravel_index", shape, order)
+    rest = _entries(indices, math.prod(extents), "raise", "np.unravel_index")
+    found = []
+    for extent in extents:
+        found.append(np.remainder(rest, extent))
+        rest = np.floor_divide(rest, extent)
+    return tuple(found[::-1] if order == "C" else found)
+
+
+@answers(np.ravel_multi_index)
+def ravel_multi_index(multi_index: Any, dims: Any, mode: Any = "raise", order: str = "C") -> Any:
+    """As `numpy.ravel_multi_index`; an index out of bounds is refused at the call."""
+    extents = _extents("ravel_multi_index", dims, order)
+    modes = list(mode) if isinstance(mode, (tuple, list)) else [mode] * len(extents)
+    if not len(multi_index) == len(extents) == len(modes):
+        raise ArgumentValueError(f"parameter multi_index must be a sequence of length {len(extents)}")
+    steps = [*zip(multi_index, modes, strict=True)]
+    total: Any = None
+    for extent, (i, how) in reversed([*zip(extents, steps[::-1] if order == "C" else steps, strict=True)]):
+        entry = _entries(i, extent, how, "np.ravel_multi_index")
+        total = entry if total is None else total * extent + entry
+    return total
 
 
 @answers(np.nonzero)

@@ -47,14 +47,15 @@ def _among(kth: Any, made: Any, axis: Any) -> None:
 @answers(np.argsort)
 def argsort_answer(a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *, stable: Any = None) -> Any:
     refuse("argsort", order=order)
-    a = lift(a)
-    _, places, k = _order_in(a if a.ndim else np.reshape(a, (1,)), axis)
+    _, places, k = _order_in(a, axis)
     return np.moveaxis(places, -1, k)
 
 
 @answers(np.sort)
 def sort(a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *, stable: Any = None) -> Any:
     refuse("sort", order=order)
+    if axis is not None:
+        normal_axis(axis, lift(a).ndim)
     a, places, k = _order_in(a, axis)
     taken = gather(a, places, axes=(0,)) if a.ndim == 1 else np.take_along_axis(a, places, -1)
     return np.moveaxis(taken, -1, k)
