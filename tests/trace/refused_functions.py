@@ -194,11 +194,6 @@ def add_at(x, y):
     np.add.at(OUTSIDE, [0, 1, 2], x)
 
 
-@vector(UnsupportedError, "np.pad(..., mode='linear_ramp')", "np.concatenate")
-def padded_by_ramps(x, y):
-    return np.pad(x, 2, mode="linear_ramp", end_values=1.0)
-
-
 @vector(UnsupportedError, "np.subtract.reduceat")
 def reduceat(x, y):
     return np.subtract.reduceat(x, np.argsort(x))

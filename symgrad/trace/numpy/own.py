@@ -41,6 +41,7 @@ from symgrad.ops.arrays.copies import checked_shape, filled, promoted
 from symgrad.ops.arrays.joining import holds_traced, lift, traced_among
 from symgrad.ops.arrays.views import broadcast_to
 from symgrad.ops.declare.forms import ANSWERS, UNSET, answers, is_traced, is_unset, shape_of
+from symgrad.ops.numpy import padding
 from symgrad.ops.numpy.manipulation import static
 from symgrad.trace.inplace.local import lent
 from symgrad.trace.lines import raised_in_library
@@ -316,7 +317,8 @@ for _function in (
     np.piecewise, np.select, np.vsplit, np.vstack,
 ):
     answers(_function)(by_numpy(_function, settled))
-_average, _polyfit, _take_along_axis = [by_numpy(f) for f in (np.average, np.polyfit, np.take_along_axis)]
+_average, _pad, _polyfit, _take_along_axis = [
+    by_numpy(f) for f in (np.average, np.pad, np.polyfit, np.take_along_axis)]
 _ix = by_numpy(np.ix_, settled)
 
 
@@ -360,6 +362,16 @@ def polyfit(
     like = next(v for v in given if is_traced(v))
     x, y, w = [v if v is None or is_traced(v) else filled(like, v, v.shape, np.float64) for v in given]
     return _polyfit(x, y, deg, rcond, full, w, cov)
+
+
+@answers(np.pad)
+def pad(array: Any, pad_width: Any, mode: Any = "constant", **keywords: Any) -> Any:
+    """As `numpy.pad`: what computes new elements is NumPy's own Python."""
+    repeats = mode in padding.MODES
+    if repeats and mode in {"reflect", "symmetric"}:
+        repeats = keywords.get("reflect_type", "even") == "even"
+        keywords = {name: value for name, value in keywords.items() if not repeats or name != "reflect_type"}
+    return (padding.pad if repeats else _pad)(array, pad_width, mode, **keywords)
 
 
 @answers(np.extract)
