@@ -89,14 +89,15 @@ def unreached(function: Any) -> str:
     )
 
 
-_PLACES = np.ndenumerate
+_PLACES = np.ndenumerate  # the name has a stand-in later
+
 MET: set[Any] = set()
-"""Scalar types and iterators, which ask no protocol, that were called with traced values."""
+"""Numbers' types and iterators, which ask no protocol, that were called with traced values."""
 
 
 def meet(function: Any) -> None:
     """Note a function that has an answer once it has a stand-in: those that are never met cost a trace nothing."""
-    if isinstance(function, type) and issubclass(function, (np.generic, _PLACES)):
+    if isinstance(function, type) and issubclass(function, (np.number, _PLACES)):  # NumPy asks what is np.bool
         MET.add(function)
 
 

@@ -99,7 +99,7 @@ class MetType(Replaced):
         """Be what NumPy takes for the type where it asks for a dtype."""
         functools.update_wrapper(self, original, updated=())
         self.original, self.name, self.when_traced = original, name, when_traced
-        if issubclass(original, np.generic):
+        if issubclass(original, np.number):
             self.dtype = np.dtype(original)
 
     def __eq__(self, other: object) -> bool:
@@ -121,7 +121,7 @@ def _of_values(original: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
     if len(args) != 1 or kwargs or not touches(args):
         return original(*args, **kwargs)
     x = MAKERS["asarray"](np.asarray, (settled(args[0]),), {})
-    return x.astype(original) if issubclass(original, np.generic) else ((k, x[k]) for k in np.ndindex(*x.shape))
+    return x.astype(original) if issubclass(original, np.number) else ((k, x[k]) for k in np.ndindex(*x.shape))
 
 
 class Indexed(Replaced):
