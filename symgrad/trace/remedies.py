@@ -92,12 +92,12 @@ def unreached(function: Any) -> str:
 _PLACES = np.ndenumerate  # the name has a stand-in later
 
 MET: set[Any] = set()
-"""Numbers' types and iterators, which ask no protocol, that were called with traced values."""
+"""Iterators, which ask no protocol, that were called with traced values."""
 
 
 def meet(function: Any) -> None:
     """Note a function that has an answer once it has a stand-in: those that are never met cost a trace nothing."""
-    if isinstance(function, type) and issubclass(function, (np.number, _PLACES)):  # NumPy asks what is np.bool
+    if function is _PLACES:
         MET.add(function)
 
 

@@ -40,6 +40,16 @@ def ufunc_method_of_a_list(x, y):
     return np.add.reduce([x, y])
 
 
+@refused(ConcretizationError, "numpy.float64(...): a plain NumPy array", "x.astype(np.float64)")
+def float64_type(x, y):
+    return np.float64(x)
+
+
+@refused(ConcretizationError, "numpy.int64(...): a plain NumPy array", "x.astype(np.int64)")
+def int64_type(x, y):
+    return np.int64(x)
+
+
 @refused(ConcretizationError, "array(...): a plain NumPy array", "by its module's name")
 def array_bound_as_a_default(x, y, make=np.array):
     return make([x, y])

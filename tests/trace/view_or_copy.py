@@ -111,7 +111,6 @@ np.asfortranarray({a})|np.asfortranarray({a}.T)
 """
 
 NUMBER = """
-np.can_cast({a}, np.float32)
 np.shape({a})|np.result_type({a})|np.ndim({a})|np.size({a})|np.iscomplexobj({a})|np.isrealobj({a})|np.vdot({a}, {a})
 np.sum({a})|np.einsum("j->", {a}[i])|np.trace({a})|np.linalg.norm({a})|np.linalg.det({a}[1:2, 1:2])
 np.allclose({a}, {a})|np.array_equal({a}, {a})|np.array_equiv({a}, {a})|np.linalg.slogdet({a}[1:2, 1:2])|{a}[0, 0]

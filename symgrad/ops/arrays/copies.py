@@ -158,16 +158,6 @@ def promoted(*values: Any) -> np.dtype[Any]:
 answers(np.result_type)(promoted)
 
 
-@answers(np.can_cast)
-def can_cast(from_: Any, to: Any, casting: Any = "safe") -> bool:
-    """As `numpy.can_cast`, by the dtype alone."""
-    if getattr(from_, "weak", None) is not None:
-        raise ArgumentError(
-            "np.can_cast of a number of Python's, which has no dtype", instead="np.can_cast(x.dtype, ...)"
-        )
-    return np.can_cast(from_.dtype, to, casting)
-
-
 @answers(np.conjugate)
 def conjugate(x: Any, /) -> Any:
     """As `numpy.conjugate`: a copy; of booleans int8, which NumPy has a loop for."""

@@ -125,7 +125,12 @@ def _size_of(extents: Any, **keywords: Any) -> Any:
     return math.prod(extents) if type(extents) is list else np.prod(extents, **keywords)
 
 
+def _can_cast(value: Any, to: Any, casting: Any = "safe") -> bool:
+    return np.can_cast(value.dtype if is_traced(value) else value, to, casting)
+
+
 STAND_INS: dict[Any, Any] = {
+    np.can_cast: _can_cast,
     np.broadcast: _broadcast, np.broadcast_to: _broadcast_to, np.prod: _size_of, _array_converter: _Converter,
     _nanfunctions._copyto: _copied,  # type: ignore[attr-defined]  # noqa: SLF001 - it asks for ndarray
     _nanfunctions._divide_by_count: _ratio,  # type: ignore[attr-defined]  # noqa: SLF001 - so does this

@@ -93,35 +93,23 @@ class HeldStandIn(Replaced):
 
 
 class MetType(Replaced):
-    """A stand-in for a scalar type, or an iterator: called with traced values it casts, or goes through them."""
+    """A stand-in for an iterator: called with a traced array it goes through it."""
 
     def __init__(self, original: Any, name: str, when_traced: Callable[..., Any]) -> None:
-        """Be what NumPy takes for the type where it asks for a dtype."""
+        """Have the type's names, and not what its instances have."""
         functools.update_wrapper(self, original, updated=())
         self.original, self.name, self.when_traced = original, name, when_traced
-        if issubclass(original, np.number):
-            self.dtype = np.dtype(original)
-
-    def __eq__(self, other: object) -> bool:
-        """Equal the type, and so a dtype of it."""
-        return other is self or bool(self.original == other)
-
-    def __hash__(self) -> int:
-        return hash(self.original)
 
     def __instancecheck__(self, value: Any) -> bool:
         return isinstance(value, self.original)
 
-    def __subclasscheck__(self, kind: type) -> bool:
-        return issubclass(kind, self.original)
-
 
 def _of_values(original: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Cast traced values to a scalar type, or give the elements of a traced array with their places."""
+    """Give the elements of a traced array with their places."""
     if len(args) != 1 or kwargs or not touches(args):
         return original(*args, **kwargs)
     x = MAKERS["asarray"](np.asarray, (settled(args[0]),), {})
-    return x.astype(original) if issubclass(original, np.number) else ((k, x[k]) for k in np.ndindex(*x.shape))
+    return ((place, x[place]) for place in np.ndindex(*x.shape))
 
 
 class Indexed(Replaced):
