@@ -40,7 +40,7 @@ OTHERWISE: dict[str, str] = {
     "filtfilt": "scipy.signal.lfilter(b, a, x), and of the result turned round, for a signal with zeros at its ends",
     "vectorize": "sg.vmap(f)(x), or the function on arrays itself",
     "fromiter": "np.stack([...])",
-    "nditer": "for value in x.ravel()", "ndenumerate": "for i in np.ndindex(x.shape), with x[i]",
+    "nditer": "for value in x.ravel()",
     "float64": "x.astype(np.float64)", "float32": "x.astype(np.float32)", "int64": "x.astype(np.int64)",
     "savetxt": "saving outside of the traced function", "save": "saving outside of the traced function",
 }
@@ -87,18 +87,6 @@ def unreached(function: Any) -> str:
         "the function by its module's name where it is called (where it was bound it cannot be replaced), or "
         "np.stack([x, y]) for an array of values"
     )
-
-
-_PLACES = np.ndenumerate  # the name has a stand-in later
-
-MET: set[Any] = set()
-"""Iterators, which ask no protocol, that were called with traced values."""
-
-
-def meet(function: Any) -> None:
-    """Note a function that has an answer once it has a stand-in: those that are never met cost a trace nothing."""
-    if function is _PLACES:
-        MET.add(function)
 
 
 def module_of(function: Any) -> str:

@@ -41,7 +41,7 @@ from symgrad.trace.control.forks import forks_of
 from symgrad.trace.lines import called_last, definition, error_line, raised_in_library, raised_in_symgrad
 from symgrad.trace.numpy.protocols import install
 from symgrad.trace.outside import Reading, Reads
-from symgrad.trace.remedies import MET, module_of, remedy
+from symgrad.trace.remedies import module_of, remedy
 from symgrad.trace.signature import Signature, Spec, flatten
 from symgrad.trace.state import Trace, tracing
 from symgrad.trace.tracer import Tracer, as_node, leaked, no_place
@@ -107,7 +107,7 @@ def trace(
     from symgrad.trace.numpy.replaced import installed
 
     prepare()
-    waited, refused = (answer_scipy(), len(MET)), len(heard.refusals or ())
+    waited, refused = answer_scipy(), len(heard.refusals or ())
     try:
         with (
             tracing(outer or Trace(Graph(), name, options, branches), ends=outer is None) as now,
@@ -175,11 +175,11 @@ def trace(
             refuse_huge(program)
         return Traced(program, tree, now.differentiated, graph.outside)
     except SymgradError:
-        if waited == (answer_scipy(), len(MET)):
+        if waited == answer_scipy():
             raise
         if outer is not None and outer.branches is not None:
             outer.branches.lost = None
-    del (heard.refusals or [])[refused:]  # modules of SciPy were imported, or functions met, that are answered now
+    del (heard.refusals or [])[refused:]  # the function has imported modules of SciPy, which are answered now
     if branches is not None:
         branches.clear()
     return trace(

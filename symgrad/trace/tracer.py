@@ -34,7 +34,7 @@ from symgrad.ops.elementwise.selection import astype
 from symgrad.trace.constants import compiled, constant, number, plain
 from symgrad.trace.lines import called, stores, subscripts, user_frame, user_line
 from symgrad.trace.nested import elements, settled
-from symgrad.trace.remedies import OTHERWISE, asked_by, meet, module_of, remedy, unreached
+from symgrad.trace.remedies import OTHERWISE, asked_by, module_of, remedy, unreached
 from symgrad.trace.state import MARK, Trace, active, current, is_traced_code, unwatched
 
 
@@ -297,7 +297,6 @@ class Tracer:
         name, function = asked_by()
         known = module_of(function).startswith(("numpy", "scipy"))
         frame = None if name else user_frame()
-        meet(function)
         if frame is not None and stores(frame):
             raise no_place(user_line())
         raise self._refuse(

@@ -336,9 +336,6 @@ class _StandIn(Replaced):
             args = tuple([end.as_index() if type(end) is Tracer else end for end in args])
         return self.original(*args, **kwargs) if found is None else found
 
-    def __instancecheck__(self, value: Any) -> bool:
-        return isinstance(value, self.original)
-
     def __reduce__(self) -> Any:
         return getattr, (builtins, self.name)
 

@@ -256,6 +256,14 @@ def _like_arrays(maker: Callable[..., Any]) -> Callable[..., Any]:
     return make
 
 
+def _with_places(original: Any, args: Arguments, kwargs: Keywords) -> Any:
+    """Go through an array as np.ndenumerate does, which sees what is written meanwhile."""
+    if kwargs or len(args) != 1 or not (touches(args) or type(args[0]) is LocalArray):
+        return original(*lent(args), **kwargs)
+    x: Any = lift(args[0]) if isinstance(args[0], (list, tuple)) else args[0]
+    return ((place, x[place]) for place in np.ndindex(*x.shape))
+
+
 _MAKERS: dict[str, Callable[..., Any]] = {
     "zeros": _made(_filler(0)), "ones": _made(_filler(1)), "empty": _made(_filler(0)),
     "full": _made(lambda _original, shape, fill_value, dtype=None, *_, **__: stretched(fill_value, shape, dtype)),
@@ -268,6 +276,7 @@ _MAKERS: dict[str, Callable[..., Any]] = {
         ("zeros_like", "ones_like", "empty_like", "copy"),
         _made(lambda original, *args, **kwargs: as_array(call_function(original, args, kwargs))),
     ),
+    "ndenumerate": _with_places,
     **dict.fromkeys(("vander", "logspace", "geomspace", "tri", "indices"), _new),
 }
 

@@ -39,7 +39,7 @@ from symgrad.trace.nested import settled, touches
 from symgrad.trace.numpy.answers import answered
 from symgrad.trace.numpy.creation import DRAWS, MAKERS, frozen, of_lists
 from symgrad.trace.numpy.own import ERRORS, REFUSED, indexed
-from symgrad.trace.remedies import MET, remedy
+from symgrad.trace.remedies import remedy
 from symgrad.trace.state import active, beside, current
 
 
@@ -48,7 +48,7 @@ class Replaced:
 
     def __init__(self, original: Any, name: str, when_traced: Callable[..., Any]) -> None:
         """Stand for `original`; ``when_traced(original, args, kwargs)`` answers a traced function's call."""
-        functools.update_wrapper(self, original)
+        functools.update_wrapper(self, original, updated=() if isinstance(original, type) else ("__dict__",))
         self.original, self.name, self.when_traced = original, name, when_traced
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -65,6 +65,9 @@ class Replaced:
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         """Bind it to an object where functions are bound, in the classes that hold them."""
         return self if instance is None or not hasattr(type(self.original), "__get__") else MethodType(self, instance)
+
+    def __instancecheck__(self, value: Any) -> bool:
+        return isinstance(value, self.original)
 
     def __eq__(self, other: object) -> bool:
         """Equal the function it stands for, so that tables of functions find it."""
@@ -90,26 +93,6 @@ class HeldStandIn(Replaced):
         """Call what this thread should get, whatever name it has."""
         traced = current() is not None and may_trace(sys._getframe(1).f_code.co_filename)  # noqa: SLF001 - the caller
         return self.when_traced(self.original, args, kwargs) if traced else self.original(*args, **kwargs)
-
-
-class MetType(Replaced):
-    """A stand-in for an iterator: called with a traced array it goes through it."""
-
-    def __init__(self, original: Any, name: str, when_traced: Callable[..., Any]) -> None:
-        """Have the type's names, and not what its instances have."""
-        functools.update_wrapper(self, original, updated=())
-        self.original, self.name, self.when_traced = original, name, when_traced
-
-    def __instancecheck__(self, value: Any) -> bool:
-        return isinstance(value, self.original)
-
-
-def _of_values(original: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Give the elements of a traced array with their places."""
-    if len(args) != 1 or kwargs or not touches(args):
-        return original(*args, **kwargs)
-    x = MAKERS["asarray"](np.asarray, (settled(args[0]),), {})
-    return ((place, x[place]) for place in np.ndindex(*x.shape))
 
 
 class Indexed(Replaced):
@@ -537,25 +520,10 @@ def _put_rows(rows: Iterable[Row]) -> None:
             _swap(row)
 
 
-def _reach_met() -> None:
-    """Give what was met since the last trace a stand-in at each of its names."""
-    here = _Installed
-    for function in [one for one in MET if id(one) not in here.stand_ins]:
-        names, originals, stand_ins = here.libraries["numpy"][0]
-        for name in [name for name, value in names.items() if value is function]:
-            made = _make_stand_in(function, name, _of_values, MetType)
-            originals[name], stand_ins[name] = function, made
-            if id(names) in here.in_place:
-                names[name] = made
-        here.users.clear()
-        here.modules = 0
-
-
 def _library_rows() -> Iterator[Row]:
     """Yield the rows of NumPy and of SciPy's public modules, of those that are imported."""
     found = _Installed.libraries
     answer_scipy()
-    _reach_met()
     for name in ("numpy", *_PUBLIC, *_CLASSES, *_met):
         if name not in found and name in sys.modules:
             found[name] = _numpy_rows() if name == "numpy" else _met_rows(name) if name in _met else _scipy_rows(name)
