@@ -53,7 +53,7 @@ def tree_leaves(tree: Any) -> list[Any]:
 
 def leaves_by_path(tree: Any) -> dict[str, Any]:
     """Give the leaves of a structure their paths, no two of which may be one."""
-    return dict(zip(distinct(tree_paths(tree)), tree_leaves(tree), strict=True))
+    return dict(zip(without_twins(tree_paths(tree)), tree_leaves(tree), strict=True))
 
 
 def tree_paths(tree: Any) -> list[str]:
@@ -66,7 +66,7 @@ def tree_paths(tree: Any) -> list[str]:
     return ["/".join(map(str, path)) for path in flattened(tree, is_leaf=is_pattern)[1].paths()]
 
 
-def distinct(paths: list[str]) -> list[str]:
+def without_twins(paths: list[str]) -> list[str]:
     """Refuse paths of which two are one, as in ``{"a/b": ..., "a": {"b": ...}}`` and ``{1: ..., "1": ...}``."""
     if len({*paths}) < len(paths):
         twice = next(path for k, path in enumerate(paths) if path in paths[:k])

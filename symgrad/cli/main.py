@@ -230,12 +230,12 @@ def clear() -> None:
 @click.option("--markdown", is_flag=True, help="Print a Markdown table, for the documentation.")
 def ops(stats: bool, markdown: bool) -> None:
     """Print the declared operations: what they answer, their derivatives, their C."""
-    from symgrad.cli.ops import HEAD, counted, declared
+    from symgrad.cli.ops import COLUMNS, counted, declared
 
     if stats:
         terminal.table(["", ""], counted(), markdown=markdown)
     else:
-        terminal.table(HEAD, declared(), markdown=markdown)
+        terminal.table(COLUMNS, declared(), markdown=markdown)
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -11,7 +11,7 @@ from symgrad.ops import OPS, load
 from symgrad.ops.declare.forms import ANSWERS
 from symgrad.ops.declare.traits import traits
 
-HEAD = ["name", "answers", "kind", "derivative", "C"]
+COLUMNS = ["name", "answers", "kind", "derivative", "C"]
 
 _LETTERS = "xyz"
 

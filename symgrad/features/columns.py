@@ -197,7 +197,7 @@ def _example_ids(column: Categorical, data: Mapping[str, Any]) -> list[list[int]
     numbered = {word: place for place, word in enumerate(words[0])} if words else {}
     id_of: dict[str, Callable[[Any], int]] = {
         "vocabulary": lambda value: numbered.get(_text(value), -1), "hashed": lambda value: _print(value) % column.size,
-        "identity": lambda value: _checked(column, value),
+        "identity": lambda value: _identity(column, value),
     }
     return [[*map(id_of[column.kind], row)] for row in _example_values(_field(data, key))]
 
@@ -220,7 +220,7 @@ def _combinations(column: Categorical, data: Mapping[str, Any]) -> list[list[int
     return made
 
 
-def _checked(column: Categorical, value: Any) -> int:
+def _identity(column: Categorical, value: Any) -> int:
     if not isinstance(value, (int, float, np.number)) or not value < column.size or int(value) != value:
         raise IndexOutOfBounds(f"{value!r} in the field {column.name!r} is none of {column.size} ids")
     return max(int(value), -1)

@@ -413,7 +413,7 @@ def blocks(nest: Nest, s: Statement) -> float:
     return (done if nest.product.part is None else TRIANGLE * done) + packed + added
 
 
-def narrow(nest: Nest, rows: Loop, few: Loop, lanes: int, *, along: bool) -> bool:
+def pays_narrow(nest: Nest, rows: Loop, few: Loop, lanes: int, *, along: bool) -> bool:
     """Whether a sum of products with a few columns is faster with lanes along its depth, or else along its rows.
 
     Counted are vectors that are multiplied and added, in blocks whose lanes are the nest's own and in the others, and

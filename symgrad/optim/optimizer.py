@@ -99,7 +99,7 @@ class Optimizer:
                 of = {f"{names[name]}/{n}": v for n, v in value.numbers.items()} if isinstance(value, Schedule) else {}
                 plain = {} if callable(value) else {names[name]: value}
                 state["hyper"] |= {one: _double(one, v) for one, v in (of | plain).items()}
-            kept = {slots.get(name, name): tree for name, tree in _checked("init", link.init(params), dict).items()}
+            kept = {slots.get(name, name): tree for name, tree in _returned("init", link.init(params), dict).items()}
             if reserved := state.keys() & kept.keys():
                 raise ArgumentValueError(
                     f"an optimizer keeps {reserved.pop()!r}", instead="another name than t and hyper"
@@ -131,7 +131,7 @@ class Optimizer:
                 hyper = {name: _setting_at(value, names[name], state["hyper"], t) for name, value in link.hyper.items()}
                 own = {name: kept[slots[name]] for name in slots} if slots else kept
                 given = grads if link.rows else tree_map(_whole, params, grads)
-                new, changed, own = _checked("update", link.update(new, given, own, t, hyper), tuple, list)
+                new, changed, own = _returned("update", link.update(new, given, own, t, hyper), tuple, list)
                 grads = grads if changed is given else changed
                 kept |= {slots.get(name, name): tree for name, tree in own.items()}
         except KeyError as error:
@@ -211,7 +211,7 @@ def _double(name: str, value: Any) -> Any:
     return np.float64(value)
 
 
-def _checked(what: str, found: Any, *kinds: Any) -> Any:
+def _returned(what: str, found: Any, *kinds: Any) -> Any:
     """Refuse what a function of a user's own has returned by mistake."""
     if not isinstance(found, kinds) or (dict not in kinds and len(found) != 3):
         raise ArgumentError(

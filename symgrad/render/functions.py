@@ -27,7 +27,7 @@ from symgrad.ir.notation import (
     substitute,
 )
 from symgrad.ir.shapes import bare, simplified, symbol, upper
-from symgrad.loops.cost import narrow
+from symgrad.loops.cost import pays_narrow
 from symgrad.loops.machine import LINE, NARROW_ROWS, WAKES
 from symgrad.loops.program import COUNT, Cond, Kind, Loop, Outlined, Piece, Place, Walk, While, paths, touched, walk
 from symgrad.ops.declare.forms import ANSWERS
@@ -892,7 +892,7 @@ class Block:
         whole = [type(loop.extent) is int and loop.window is None for loop in (few, rows)]
         by_depth, by_row = [stride(operand, loop.members, self.storage[operand.array]) for loop in (nest.depth, rows)]
         beside = whole[1] and by_row == 1 and rows.extent >= lanes * NARROW_ROWS
-        return whole[0] and (by_depth == 1 or beside) and narrow(nest, rows, few, lanes, along=by_depth == 1)
+        return whole[0] and (by_depth == 1 or beside) and pays_narrow(nest, rows, few, lanes, along=by_depth == 1)
 
     def begin(self, access: Access, loops: tuple[Loop, ...]) -> str:
         """Print the address of the first element that a product's loops touch."""

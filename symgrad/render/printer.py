@@ -280,7 +280,7 @@ def _mul(e: Any, name: Names) -> Printed:
         index(f, name, ATOMS if divisor != 1 or not (f.is_Pow or f.is_Mul) else PRODUCTS) for f in factors[len(sign) :]
     ]
     if divisor != 1:
-        return Printed(_divided(texts[0], index(divisor, name, ATOMS), factors[0]), Level.PRODUCT)
+        return Printed(_rounded_down(texts[0], index(divisor, name, ATOMS), factors[0]), Level.PRODUCT)
     return Printed(sign + "*".join(texts), Level.SUM if sign else Level.PRODUCT)
 
 
@@ -289,7 +289,7 @@ def _mod(e: Any, name: Names) -> Printed:
     return Printed(_remainder(value, by, e), Level.PRODUCT)
 
 
-def _divided(value: str, by: str, number: Any) -> str:
+def _rounded_down(value: str, by: str, number: Any) -> str:
     """Print what a number divided by another is, rounded down; C rounds towards zero."""
     if nonnegative(number.expand()):
         return f"{value} / {by}"
@@ -365,7 +365,7 @@ def size(expression: Any) -> str:
     if kind in {"floor", "Mod"}:
         above, below = expression.args if kind == "Mod" else expression.args[0].together().as_numer_denom()
         sizes = size(above), size(below)
-        return f"({_remainder(*sizes, expression) if kind == 'Mod' else _divided(*sizes, above)})"
+        return f"({_remainder(*sizes, expression) if kind == 'Mod' else _rounded_down(*sizes, above)})"
     first = kind == "Mul"  # a sum ends with its number, a product begins with it
     terms = sorted(expression.args, key=lambda t: (t.is_Integer != first, str(t)))
     terms = [expression.base] * int(expression.exp) if kind == "Pow" else terms

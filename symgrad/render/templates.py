@@ -72,18 +72,18 @@ class Kept(jinja2.BytecodeCache):
     def load_bytecode(self, bucket: jinja2.bccache.Bucket) -> None:
         """Fill a bucket with what was kept."""
         words = self.words(bucket)
-        found = _recalled(bucket.key, _digest(words)) or self.recall(*words)
+        found = _recalled(bucket.key, _digest_of(words)) or self.recall(*words)
         if found is not None:
             bucket.bytecode_from_string(found)
 
     def dump_bytecode(self, bucket: jinja2.bccache.Bucket) -> None:
         """Keep what was compiled."""
         words, content = self.words(bucket), bucket.bytecode_to_string()
-        if not _recorded(bucket.key, _digest(words) + content):
+        if not _recorded(bucket.key, _digest_of(words) + content):
             self.record(content, *words)
 
 
-def _digest(words: tuple[str, ...]) -> bytes:
+def _digest_of(words: tuple[str, ...]) -> bytes:
     return hashlib.sha256("\0".join(words).encode()).digest()
 
 

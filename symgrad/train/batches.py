@@ -127,7 +127,7 @@ def permutation(seed: Any, epoch: int, count: int) -> Any:
 def arguments(data: Any) -> tuple[Any, ...]:
     """Return what stands behind parameters and state in a call: arrays for the names of files."""
     if isinstance(data, (str, os.PathLike)) and str(data).endswith(".npz"):
-        return tuple(_inside(Path(data)))
+        return tuple(_arrays_inside(Path(data)))
     return tuple([_array(one) for one in (data if isinstance(data, (tuple, list)) else (data,))])
 
 
@@ -145,7 +145,7 @@ def _opened(path: Path) -> zipfile.ZipFile:
         raise ArgumentValueError(f"{path}: cut short, or no npz ({error})", instead="what np.savez wrote") from None
 
 
-def _inside(path: Path) -> Iterator[Any]:
+def _arrays_inside(path: Path) -> Iterator[Any]:
     """Map the arrays of an npz that is not compressed; np.load would read them whole."""
     with _opened(path) as archive, path.open("rb") as file:
         for info in archive.infolist():

@@ -122,7 +122,7 @@ def fit(
             for count, batch_or_rows in source.epoch(epoch, done, some):
                 began = perf_counter()
                 if together is not None and count > 1:
-                    params, state, value = _steps(together, params, state, source, batch_or_rows)
+                    params, state, value = _taken_together(together, params, state, source, batch_or_rows)
                     arrays = source.batch(slice(0, source.each))
                     new = np.ravel(value[0] if isinstance(value, tuple) else value).tolist()
                 else:
@@ -157,7 +157,7 @@ def fit(
     return params, state, {"value": np.array(values), "validation": np.array(validations)}
 
 
-def _steps(step: Step, params: Any, state: Any, source: Any, rows: Any) -> tuple[Any, Any, Any]:
+def _taken_together(step: Step, params: Any, state: Any, source: Any, rows: Any) -> tuple[Any, Any, Any]:
     """Take a step for each batch of rows by one call; what one refuses, it refuses by itself, in its own words."""
     try:
         return step.epoch(params, state, *source.arrays, batch=source.each, order=rows)

@@ -26,7 +26,7 @@ from symgrad.trace.signature import Signature, flatten, signature_of
 from symgrad.trace.tracer import Tracer, as_node
 from symgrad.transforms.derive.batch import batch
 from symgrad.transforms.derive.jvp import pullback, pushforward
-from symgrad.transforms.derive.tables import row_gradient, uses
+from symgrad.transforms.derive.tables import row_gradient, table_uses
 from symgrad.transforms.derive.vjp import gradient
 from symgrad.transforms.rewrite.contractions import without_units
 
@@ -199,7 +199,7 @@ def with_gradient(
 def _takes(point: Point, k: int, wrt: list[int], sparse: bool | str) -> list[Node]:
     """Return what takes rows of an array alone; none where its gradient is to be a plain one."""
     inputs, path = point.program.inputs, point.signature.paths[k]
-    found = uses(point.program, inputs[k], [inputs[j] for j in wrt])
+    found = table_uses(point.program, inputs[k], [inputs[j] for j in wrt])
     if found.takes and not (found.others or found.behind or found.apart):
         return found.takes
     if sparse is not True or not (found.takes or found.behind or found.apart):

@@ -45,7 +45,7 @@ def parts(params: Tree, state: Tree, moved: Sequence[int]) -> tuple[Tree, Tree]:
     return part(params, structure, moved), {**state, **kept}
 
 
-def places_of(params: Tree, state: Tree, moved: Sequence[int]) -> tuple[list[int], Any]:
+def leaves_kept(params: Tree, state: Tree, moved: Sequence[int]) -> tuple[list[int], Any]:
     """Return which leaves of ``(params, state)`` `parts` keeps, and the structure of that."""
     leaves, tree = flattened((params, state))
     numbered: Any = optree.tree_unflatten(tree, [*map(np.int64, range(len(leaves)))])  # objects hold them as arrays
@@ -53,7 +53,7 @@ def places_of(params: Tree, state: Tree, moved: Sequence[int]) -> tuple[list[int
     return [*map(int, found)], structure
 
 
-def own(leaf: Any) -> Any:
+def owned(leaf: Any) -> Any:
     """Copy an array as C writes one: row by row, in native byte order."""
     if not isinstance(leaf, np.ndarray):
         return leaf
@@ -97,7 +97,7 @@ class Moved(NamedTuple):
     def copy(self, leaves: list[Any]) -> None:
         """Put copies in the places of arrays that are written, so that in place has the bits of new arrays."""
         for k in self.results:
-            leaves[k] = own(leaves[k])
+            leaves[k] = owned(leaves[k])
 
 
 def update_of(
@@ -110,7 +110,7 @@ def update_of(
     an error with `donate`.
     """
     tree = flattened((params, state))[1]
-    own, structure = places_of(params, state, moved)
+    own, structure = leaves_kept(params, state, moved)
     given = parts(params, state, moved)
     slopes = flattened([*grads])[0]
     of_params = flattened(given[0])[1].num_leaves

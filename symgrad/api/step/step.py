@@ -15,8 +15,19 @@ from symgrad.api.call.function import AT_HAND, CacheInfo, Function
 from symgrad.api.modes.derivatives import jit, loss_at, with_gradient
 from symgrad.api.modes.mode import function
 from symgrad.api.sparse.rows import RowSparse
-from symgrad.api.step.fused import COUNTED, NUMPYS, Fused, Moved, own, parts, places_of, shown, update_of, with_numbers
-from symgrad.api.trees import Tree, distinct, gradients_by_path, leaves_by_path, tree_map, tree_paths
+from symgrad.api.step.fused import (
+    COUNTED,
+    NUMPYS,
+    Fused,
+    Moved,
+    leaves_kept,
+    owned,
+    parts,
+    shown,
+    update_of,
+    with_numbers,
+)
+from symgrad.api.trees import Tree, gradients_by_path, leaves_by_path, tree_map, tree_paths, without_twins
 from symgrad.build.call import MISS
 from symgrad.errors import ArgumentError, ArgumentValueError, NonFiniteError, SymgradError
 from symgrad.options import Options
@@ -210,7 +221,7 @@ class Step:
         rows = None if order is None else _order_of(order, total)
         count = total if rows is None else len(rows)
         if not self.donate:
-            params, state = tree_map(own, (params, state))
+            params, state = tree_map(owned, (params, state))
         values = _Values(-(-count // batch))
         while values.done < values.count:
             begin = values.done * batch
@@ -532,11 +543,11 @@ def _settled(state: Tree) -> Tree:
     hyper = state.get("hyper") if isinstance(state, dict) else None
     if not isinstance(hyper, dict) or all(isinstance(value, np.float64) for value in hyper.values()):
         return _with_numpys(state)
-    doubles = {name: np.float64(value) if _is_number(value) else value for name, value in hyper.items()}
+    doubles = {name: np.float64(value) if _is_rate(value) else value for name, value in hyper.items()}
     return _with_numpys({**state, "hyper": doubles})
 
 
-def _is_number(value: Any) -> bool:
+def _is_rate(value: Any) -> bool:
     return isinstance(value, (int, float, np.number)) or (isinstance(value, np.ndarray) and not value.ndim)
 
 
@@ -565,7 +576,7 @@ def _check_donated(params: Tree, state: Tree, moved: Sequence[int], grads: Mappi
     """
     leaves, tree = flattened((params, state))
     accessors = tree.accessors()
-    of = [k for k in places_of(params, state, moved)[0] if isinstance(leaves[k], np.ndarray)]
+    of = [k for k in leaves_kept(params, state, moved)[0] if isinstance(leaves[k], np.ndarray)]
     arrays = [(shown(accessors[k].codify("")), leaves[k]) for k in of]
     for name, array in arrays:
         flags, instead = array.flags, f"{name}.copy(), or donate=False"
@@ -630,7 +641,7 @@ def _value_and_gradient(
     point = loss_at(fun, signature, leaves, has_aux=has_aux)
     places = [k for k, place in enumerate(signature.positions) if place == 0]
     tree = signature.tree.child(0).child(0)
-    paths = distinct(["/".join(map(str, path)) for path in tree.paths()])
+    paths = without_twins(["/".join(map(str, path)) for path in tree.paths()])
     stay, inputs = _frozen(paths, frozen), point.program.inputs
     used = {*replace(point.program, inputs=(), outputs=point.program.outputs[:1]).nodes()}
     wanted = {path: k for path, k in zip(paths, places, strict=True) if path not in stay and inputs[k] in used}

@@ -26,12 +26,12 @@ from symgrad.ir.notation import (
 from symgrad.loops.held import COUNTS, Segments
 from symgrad.loops.machine import TILE_ROWS
 from symgrad.loops.program import Array, Items, Kind, Loop, Tile, While, nested, temporary, touched, walk
+from symgrad.ops.declare.forms import INT
 from symgrad.ops.elementwise.logical import less
 
 if TYPE_CHECKING:
     from symgrad.ir.node import Node
 
-INT = np.dtype(np.int64)
 
 
 def by_segment(statement: Statement, node: Node) -> tuple[Statement, Axis, Axis, Node] | None:

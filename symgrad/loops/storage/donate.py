@@ -39,7 +39,7 @@ def donate(program: LoopProgram) -> LoopProgram:
     for number, (item, around) in enumerate(walk(program.body)):
         if isinstance(item, Statement) and item.may_fail:
             fails.append(_Touch(number, around, None))
-        for access in touched(item)[_copies(item, same) :]:  # what is written where it stands is not written
+        for access in touched(item)[_copies_back(item, same) :]:  # what is written where it stands is not written
             plain = not (isinstance(item, Statement) and item.routine is not None)
             inside = (*around, item) if isinstance(item, While) else around  # a test is asked again
             touches.setdefault(access.array, []).append(_Touch(number, inside, access if plain else None))
@@ -57,7 +57,7 @@ def donate(program: LoopProgram) -> LoopProgram:
     def change(was: Item, item: Item) -> Item | None:
         if not isinstance(item, Statement):
             return item if item is was or any(item.blocks) else None
-        if not _copies(item, there):
+        if not _copies_back(item, there):
             return item
         kept.add(item.target.array)
         return None
@@ -72,7 +72,7 @@ def donate(program: LoopProgram) -> LoopProgram:
     )
 
 
-def _copies(item: Item, same: dict[Array, Array]) -> bool:
+def _copies_back(item: Item, same: dict[Array, Array]) -> bool:
     """Whether a statement sets elements of an output to those that stand there, if it has the memory of its input."""
     if not isinstance(item, Statement) or item.how is not How.SET or not isinstance(item.value, Access):
         return False

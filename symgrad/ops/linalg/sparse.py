@@ -14,7 +14,7 @@ from symgrad.ir.shapes import Shape
 from symgrad.ops.declare.domains import case, integers, normal
 from symgrad.ops.declare.forms import INT, OPS, apply, shape_of, structured
 
-BOUNDS, COUNTS, TOTAL = 0, -2, -3
+BOUNDS, ENDS, TOTAL = 0, -2, -3
 
 
 def _segment_body(node: Node) -> Body:
@@ -23,10 +23,10 @@ def _segment_body(node: Node) -> Body:
     k, e, place = Axis("k", shapes.simplified(bounds.shape[0] - 2)), Axis("e", n), Axis("e", n + 1)
     end = Lookup(Access(BOUNDS, (k + 1,)), n + 1, 0)
     return Body((
-        Statement(Access(COUNTS, (place,)), How.SET, Number(0, INT), (place,), node.line),
-        Statement(Access(COUNTS, (end,)), How.ADD, Number(1, INT), (k,), node.line),
+        Statement(Access(ENDS, (place,)), How.SET, Number(0, INT), (place,), node.line),
+        Statement(Access(ENDS, (end,)), How.ADD, Number(1, INT), (k,), node.line),
         Statement(Access(TOTAL, ()), How.SET, Number(0, INT), (), node.line),
-        Statement(Access(TOTAL, ()), How.ADD, Access(COUNTS, (e,)), (e,), node.line, prefix=frozenset()),
+        Statement(Access(TOTAL, ()), How.ADD, Access(ENDS, (e,)), (e,), node.line, prefix=frozenset()),
         Statement(Access(OUT, (e,)), How.SET, Access(TOTAL, ()), (e,), node.line, prefix=frozenset({TOTAL})),
     ), (Temporary((n + 1,), INT), Temporary((), INT)))
 
@@ -37,7 +37,7 @@ def _segment_shape(bounds: Node, count: Any) -> tuple[Shape, Any]:
     return (count,), INT
 
 
-def _rooted(x: Any, sizes: Any) -> Any:
+def _scaled_segments(x: Any, sizes: Any) -> Any:
     return np.sqrt(1.0 + OPS["segments"](np.concatenate([[0], np.cumsum(sizes)]), count=6)) * x
 
 
@@ -46,7 +46,7 @@ segments = structured(
     segments=BOUNDS,
     evaluate=lambda bounds, count: np.searchsorted(np.asarray(bounds)[1:-1], np.arange(count), side="right"),
     limits=lambda node: (0, node.inputs[BOUNDS].shape[0] - 2),
-    sample=(case(_rooted, (6,), (3,), domain=(normal(), integers(2, 2))),),
+    sample=(case(_scaled_segments, (6,), (3,), domain=(normal(), integers(2, 2))),),
     edges=(case(lambda x: OPS["segments"](np.zeros(3, int), count=0) * np.sum(x), (2,)),),
     doc="Of each of so many elements the segment that it is in; segments begin at some places, and end at the next.",
 )

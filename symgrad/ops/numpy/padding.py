@@ -16,11 +16,11 @@ from symgrad.ops.declare.forms import OPS, is_traced, normal_axis, shape_of
 from symgrad.ops.numpy.manipulation import static
 from symgrad.ops.numpy.reductions import require_some
 
-MODES = frozenset({"constant", "edge", "empty", "reflect", "symmetric", "wrap"})
+REPEATING = frozenset({"constant", "edge", "empty", "reflect", "symmetric", "wrap"})
 """Where elements are constants, or repeated."""
 
 
-def pad(array: Any, pad_width: Any, mode: Any = "constant", **keywords: Any) -> Any:
+def padded(array: Any, pad_width: Any, mode: Any = "constant", **keywords: Any) -> Any:
     """As `numpy.pad` with one of these modes; the widths are plain integers."""
     array = lift(array)
     widths = _widths(pad_width, array.ndim)

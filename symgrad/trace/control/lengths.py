@@ -329,7 +329,7 @@ class _StandIn(Replaced):
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call what there is, where nothing is traced."""
         trace = current()
-        if trace is None or (self.name not in EXTREMES and not _ANSWERED.intersection(map(type, args))):
+        if trace is None or (self.name not in EXTREMES and not _TRACED.intersection(map(type, args))):
             return self.original(*args, **kwargs)
         found = self.when_traced(trace, sys._getframe(1), *args, **kwargs)  # noqa: SLF001 - who asks
         if found is None and self.original is range:
@@ -383,7 +383,7 @@ def _len(_trace: Trace, _frame: FrameType, x: Any) -> Any:
     return x.count if type(x) is Accumulator else _open_rows(x)
 
 
-def _sum(_trace: Trace, _frame: FrameType, x: Any, *_start: Any) -> Any:
+def _total(_trace: Trace, _frame: FrameType, x: Any, *_start: Any) -> Any:
     return x.values["sum"] if type(x) is Accumulator else None
 
 
@@ -442,8 +442,8 @@ def _reversed(trace: Trace, frame: FrameType, x: Any) -> Any:
 
 
 _WHEN_TRACED: dict[str, Callable[..., Any]] = {
-    "range": _range, "len": _len, "sum": _sum, "int": _int, "enumerate": _enumerate, "zip": _zip, "reversed": _reversed,
-    **EXTREMES,
+    "range": _range, "len": _len, "sum": _total, "int": _int, "enumerate": _enumerate, "zip": _zip,
+    "reversed": _reversed, **EXTREMES,
 }
 _STAND_INS = {name: _StandIn(getattr(builtins, name), name, answer) for name, answer in _WHEN_TRACED.items()}
 
@@ -507,7 +507,7 @@ class Counted:
         return self.plain()[index]  # type: ignore[index]
 
 
-_ANSWERED = frozenset({Tracer, Extent, Counted, Accumulator})
+_TRACED = frozenset({Tracer, Extent, Counted, Accumulator})
 
 
 def many(trace: Trace, start: Any, stop: Any, step: int) -> Any:

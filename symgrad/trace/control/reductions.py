@@ -39,7 +39,7 @@ def are_alike(trace: Trace, numbers: Sequence[Any]) -> bool:
     )
 
 
-def _extreme(
+def _choice(
     original: Callable[..., Any], further: Callable[[Any, Any], Any], trace: Trace, _frame: FrameType, *args: Any,
     **how: Any,
 ) -> Any:
@@ -109,6 +109,6 @@ class Accumulator:
 
 
 EXTREMES: dict[str, Callable[..., Any]] = {
-    "max": functools.partial(_extreme, max, operator.gt), "min": functools.partial(_extreme, min, operator.lt),
+    "max": functools.partial(_choice, max, operator.gt), "min": functools.partial(_choice, min, operator.lt),
 }
 """`max` and `min` of a trace, a frame and what they are called with."""

@@ -117,7 +117,7 @@ def _copied(a: Any, value: Any, mask: Any) -> Any:
     return np.where(mask, np.asarray(value, a.dtype), a)
 
 
-def _ratio(a: Any, b: Any, out: Any = None) -> Any:
+def _mean_of(a: Any, b: Any, out: Any = None) -> Any:
     return np.true_divide(a, b, out=out).astype(a.dtype)
 
 
@@ -133,7 +133,7 @@ STAND_INS: dict[Any, Any] = {
     np.can_cast: _can_cast,
     np.broadcast: _broadcast, np.broadcast_to: _broadcast_to, np.prod: _size_of, _array_converter: _Converter,
     _nanfunctions._copyto: _copied,  # type: ignore[attr-defined]  # noqa: SLF001 - it asks for ndarray
-    _nanfunctions._divide_by_count: _ratio,  # type: ignore[attr-defined]  # noqa: SLF001 - so does this
+    _nanfunctions._divide_by_count: _mean_of,  # type: ignore[attr-defined]  # noqa: SLF001 - so does this
     fromnumeric._wrapfunc: _array_method,  # type: ignore[attr-defined]  # noqa: SLF001 - it asks for a method
     _linalg._assert_stacked_square: _assert_square,  # type: ignore[attr-defined]  # noqa: SLF001 - of open extents
     _linalg._makearray: lambda a: (lift(settled(a)), lambda made: made),  # type: ignore[attr-defined]  # noqa: SLF001
@@ -322,7 +322,7 @@ for _function in (
     np.piecewise, np.select, np.vsplit, np.vstack,
 ):
     answers(_function)(by_numpy(_function, settled))
-_average, _pad, _polyfit, _take_along_axis = [
+_average, _pad_by_numpy, _polyfit, _take_along_axis = [
     by_numpy(f) for f in (np.average, np.pad, np.polyfit, np.take_along_axis)]
 _ix = by_numpy(np.ix_, settled)
 
@@ -372,11 +372,11 @@ def polyfit(
 @answers(np.pad)
 def pad(array: Any, pad_width: Any, mode: Any = "constant", **keywords: Any) -> Any:
     """As `numpy.pad`: what computes new elements is NumPy's own Python."""
-    repeats = mode in padding.MODES
+    repeats = mode in padding.REPEATING
     if repeats and mode in {"reflect", "symmetric"}:
         repeats = keywords.get("reflect_type", "even") == "even"
         keywords = {name: value for name, value in keywords.items() if not repeats or name != "reflect_type"}
-    return (padding.pad if repeats else _pad)(array, pad_width, mode, **keywords)
+    return (padding.padded if repeats else _pad_by_numpy)(array, pad_width, mode, **keywords)
 
 
 @answers(np.extract)

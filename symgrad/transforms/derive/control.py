@@ -406,7 +406,7 @@ def _batch_counted(trace: Trace, node: Node, xs: Sequence[Node], mapped: Sequenc
     graph, named = trace.graph, node.named
     fixed, carried = named["fixed"], named["carried"]
     apart, last = mapped[0], 1 + fixed + carried
-    if apart and looks_up(named["body"]):
+    if apart and looks_up_places(named["body"]):
         return _one_by_one(graph, node, xs, mapped, size)
     program, many, has = _carrying(named["body"], mapped[1:], fixed, carried, size, apart=apart)
     given = [xs[0], *_batched_operands(graph, xs[1:], mapped[1:], many, fixed + carried, size)]
@@ -432,10 +432,10 @@ def _batch_counted(trace: Trace, node: Node, xs: Sequence[Node], mapped: Sequenc
     return _unswapped(graph, made, many[fixed : fixed + carried], has[carried:], 1)
 
 
-def looks_up(program: Program) -> bool:
+def looks_up_places(program: Program) -> bool:
     """Whether a program, or one in it, looks up at places that vary: an example that is done may have them anywhere."""
     return any(
-        any(map(looks_up, bodies(node))) if bodies(node) else not isinstance(node.op, Elementwise)
+        any(map(looks_up_places, bodies(node))) if bodies(node) else not isinstance(node.op, Elementwise)
         and any(i.dtype.kind in "iu" and not i.is_constant for i in node.inputs[1:]) for node in program.nodes()
     )
 
@@ -722,7 +722,7 @@ def _batch_while(trace: Trace, node: Node, xs: Sequence[Node], mapped: Sequence[
     program, many, has = _carrying(named["body"], mapped, fixed, carried, size)
     asked, (apart,) = batch(test, many, size)
     if apart:
-        if looks_up(named["body"]) or looks_up(test):
+        if looks_up_places(named["body"]) or looks_up_places(test):
             return _one_by_one(graph, node, xs, mapped, size)
         program, many, has = _carrying(named["body"], mapped, fixed, carried, size, apart=True)
         asked, _ = batch(test, many, size)

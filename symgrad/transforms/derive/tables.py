@@ -25,7 +25,7 @@ from symgrad.transforms.derive.vjp import depends, gradient
 
 
 @dataclass
-class Uses:
+class TableUses:
     """What is done with an array, on the way to a loss.
 
     Attributes:
@@ -41,15 +41,15 @@ class Uses:
     apart: list[tuple[Node, str]] = field(default_factory=list)
 
 
-def uses(program: Program, of: Node, beside: Iterable[Node], output: int = 0) -> Uses:
+def table_uses(program: Program, of: Node, beside: Iterable[Node], output: int = 0) -> TableUses:
     """Find what is done with an input on the way to an output, in loops and branches, too; `beside` are parameters."""
-    found = Uses()
+    found = TableUses()
     _find(replace(program, outputs=(program.outputs[output],)), {of}, set(), {*beside} - {of}, found, counted=True)
     return found
 
 
 def _find(
-    program: Program, table: set[Node], made: set[Node], beside: set[Node], found: Uses, *, counted: bool,
+    program: Program, table: set[Node], made: set[Node], beside: set[Node], found: TableUses, *, counted: bool,
 ) -> set[Node]:
     """Find what a program does with inputs that are the `table`, or `made` of it; return these and what it makes."""
     nodes, passed = program.nodes(), dict[Node, list[bool]]()
