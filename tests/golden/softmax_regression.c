@@ -204,19 +204,19 @@ static void sg_product_along(
         const sg_vector_4 x0 = *(const sg_vector_4 *)(const void *)(a0 + k), x1 = *(const sg_vector_4 *)(const void *)(a1 + k);
         sg_vector_4 y0 = *(const sg_vector_4 *)(const void *)(b0 + k);
         SG_LOADED(y0);
-s00 += x0 * y0; s01 += x1 * y0;
+        s00 += x0 * y0; s01 += x1 * y0;
         sg_vector_4 y1 = *(const sg_vector_4 *)(const void *)(b1 + k);
         SG_LOADED(y1);
-s10 += x0 * y1; s11 += x1 * y1;
+        s10 += x0 * y1; s11 += x1 * y1;
         sg_vector_4 y2 = *(const sg_vector_4 *)(const void *)(b2 + k);
         SG_LOADED(y2);
-s20 += x0 * y2; s21 += x1 * y2;
+        s20 += x0 * y2; s21 += x1 * y2;
         sg_vector_4 y3 = *(const sg_vector_4 *)(const void *)(b3 + k);
         SG_LOADED(y3);
-s30 += x0 * y3; s31 += x1 * y3;
+        s30 += x0 * y3; s31 += x1 * y3;
         sg_vector_4 y4 = *(const sg_vector_4 *)(const void *)(b4 + k);
         SG_LOADED(y4);
-s40 += x0 * y4; s41 += x1 * y4;
+        s40 += x0 * y4; s41 += x1 * y4;
     }
     double sums[40] __attribute__((aligned(64)));
     *(sg_vector_4 *)(void *)(sums + 0) = s00;
@@ -266,15 +266,15 @@ static void sg_product_beside(
         const sg_vector_4 *const x = (const sg_vector_4 *)(const void *)(a + k * a_depth);
         const sg_vector_4 x0 = x[0], x1 = x[1];
         const double y0 = b0[k * b_depth];
-s00 += x0 * y0; s01 += x1 * y0;
+        s00 += x0 * y0; s01 += x1 * y0;
         const double y1 = b1[k * b_depth];
-s10 += x0 * y1; s11 += x1 * y1;
+        s10 += x0 * y1; s11 += x1 * y1;
         const double y2 = b2[k * b_depth];
-s20 += x0 * y2; s21 += x1 * y2;
+        s20 += x0 * y2; s21 += x1 * y2;
         const double y3 = b3[k * b_depth];
-s30 += x0 * y3; s31 += x1 * y3;
+        s30 += x0 * y3; s31 += x1 * y3;
         const double y4 = b4[k * b_depth];
-s40 += x0 * y4; s41 += x1 * y4;
+        s40 += x0 * y4; s41 += x1 * y4;
     }
     double sums[40] __attribute__((aligned(64)));
     *(sg_vector_4 *)(void *)(sums + 0) = s00;
