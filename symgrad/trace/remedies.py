@@ -41,7 +41,6 @@ OTHERWISE: dict[str, str] = {
     "vectorize": "sg.vmap(f)(x), or the function on arrays itself",
     "fromiter": "np.stack([...])",
     "nditer": "for value in x.ravel()",
-    "float64": "x.astype(np.float64)", "float32": "x.astype(np.float32)", "int64": "x.astype(np.int64)",
     "savetxt": "saving outside of the traced function", "save": "saving outside of the traced function",
 }
 """What is written in the place of functions, by their names."""
@@ -73,13 +72,17 @@ def remedy(function: Any) -> str:
         return f"np.{name}(array, ...), the function, which is traced, in place of a plain array's method"
     if type(function) is np.ufunc and not module:
         return OTHERWISE["vectorize"]
+    if isinstance(function, type) and issubclass(function, np.generic):
+        return f"x.astype(np.{name}), or np.{name}(x) by the module's name where it is called"
     return OTHERWISE.get(name) or next((said for room, said in ROOMS.items() if module.startswith(room)), "")
 
 
 def unreached(function: Any) -> str:
     """Say what to write where a function that has an answer was not asked for it, bound elsewhere or given a list."""
-    if any(type(one) is np.ufunc for one in (function, getattr(function, "__self__", None))):
+    if type(getattr(function, "__self__", None)) is np.ufunc:
         return "np.stack([x, y]), for a list of traced values"
+    if type(function) is np.ufunc:
+        return f"np.stack([x, y]) for a list of traced values, or {function.__name__} by its module's name"
     public = getattr(sys.modules.get(module_of(function)), getattr(function, "__name__", ""), None)
     if public != function:  # a method, by whose name a function is called too
         return ""

@@ -104,10 +104,10 @@ def trace(
         known: where it is nested, what stands for its inputs around it; None where nothing does.
         outside: what stands for arrays that the function reads from outside; those it reads are inputs, the last ones.
     """
-    from symgrad.trace.numpy.replaced import installed
+    from symgrad.trace.numpy.replaced import SITES, installed, note_constructor
 
     prepare()
-    waited, refused = answer_scipy(), len(heard.refusals or ())
+    waited, refused = (answer_scipy(), len(SITES)), len(heard.refusals or ())
     try:
         with (
             tracing(outer or Trace(Graph(), name, options, branches), ends=outer is None) as now,
@@ -174,12 +174,14 @@ def trace(
             _refuse_strays(program)
             refuse_huge(program)
         return Traced(program, tree, now.differentiated, graph.outside)
-    except SymgradError:
-        if waited == answer_scipy():
+    except SymgradError as error:
+        if isinstance(error, MutationError):
+            note_constructor(error)
+        if waited == (answer_scipy(), len(SITES)):
             raise
         if outer is not None and outer.branches is not None:
             outer.branches.lost = None
-    del (heard.refusals or [])[refused:]  # the function has imported modules of SciPy, which are answered now
+    del (heard.refusals or [])[refused:]  # modules of SciPy were imported, or calls met, that are answered now
     if branches is not None:
         branches.clear()
     return trace(

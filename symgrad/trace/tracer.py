@@ -294,9 +294,14 @@ class Tracer:
         return of(value)
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> NoReturn:
+        from symgrad.trace.numpy.replaced import note_site
+
         name, function = asked_by()
         known = module_of(function).startswith(("numpy", "scipy"))
-        frame = None if name else user_frame()
+        frame = user_frame()
+        if frame is not None:
+            note_site(frame)
+        frame = None if name else frame
         if frame is not None and stores(frame):
             raise no_place(user_line())
         raise self._refuse(

@@ -99,7 +99,7 @@ def others(call: Call) -> Iterator[Other]:
     """Write a call with each array as lists or as a constant, with numbers for arrays, and its own numbers traced."""
     arrays = draw(call.shapes, "d")
     for k, array in enumerate(arrays):
-        if array.ndim and not (call.name in UFUNCS or "np.abs(" in call.text or call.text in AS_LIST_IS_ELSE):
+        if array.ndim and not (call.name in ASK_NO_LIST or call.text in AS_LIST_IS_ELSE):
             yield Other(f"list {k}", call.call, arrays, lambda given, k=k: [
                 nested(x) if j == k else x for j, x in enumerate(given)])
         if len(arrays) > 1:
@@ -116,10 +116,8 @@ def others(call: Call) -> Iterator[Other]:
         yield Other(sequence, function(sequence), arrays, lambda given: given)
 
 
-UFUNCS = {
-    "conjugate", "divmod", "modf", "sliding_window_view", "ldexp", "frexp", "spacing", "reduce",
-}
-"""They ask no list."""
+ASK_NO_LIST = {"divmod", "sliding_window_view", "reduce"}
+"""Python's own, functions of ``np.lib.stride_tricks`` and methods of ufuncs."""
 
 AS_LIST_IS_ELSE = {"np.array_split(a, 3, 1)", "np.dsplit(a, [1, 3])", "np.diff(a, n=0)"}
 """NumPy asks the list's len(), or gives it back."""

@@ -8,6 +8,7 @@ import warnings
 import numpy as np
 import scipy.optimize
 import scipy.stats
+from numpy import exp, float64
 
 from symgrad.errors import (
     ArgumentError,
@@ -32,7 +33,7 @@ def vectorize(x, y):
 
 @plain
 def ufunc_of_a_list(x, y):
-    return np.exp([x, y])
+    return exp([x, y])
 
 
 @refused(ConcretizationError, "numpy.add.reduce(...): a plain NumPy array", "np.stack([x, y])")
@@ -42,12 +43,12 @@ def ufunc_method_of_a_list(x, y):
 
 @refused(ConcretizationError, "numpy.float64(...): a plain NumPy array", "x.astype(np.float64)")
 def float64_type(x, y):
-    return np.float64(x)
+    return float64(x)
 
 
 @refused(ConcretizationError, "numpy.int64(...): a plain NumPy array", "x.astype(np.int64)")
-def int64_type(x, y):
-    return np.int64(x)
+def int64_type(x, y, cast=np.int64):
+    return cast(x)
 
 
 @refused(ConcretizationError, "array(...): a plain NumPy array", "by its module's name")

@@ -559,7 +559,7 @@ class Function(Generic[P, R]):
             except TraceAgain:
                 continue
             except Exception as error:
-                if lengths.are_why(branches) or (isinstance(error, MutationError) and lengths.constructs(error)):
+                if lengths.are_why(branches):
                     continue
                 first = first or [error]
                 way: Any = next(ways, False) if isinstance(error, _REFUSED) else False

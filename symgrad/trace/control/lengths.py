@@ -18,8 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from itertools import pairwise
-from traceback import walk_tb
-from types import CodeType, FrameType, ModuleType
+from types import CodeType, FrameType
 from typing import Any
 
 import numpy as np
@@ -34,8 +33,8 @@ from symgrad.trace.control.branches import Branches
 from symgrad.trace.control.carried import deciding
 from symgrad.trace.control.reductions import EXTREMES, Accumulator
 from symgrad.trace.control.rounds import loop_around, reduced_lists
-from symgrad.trace.lines import callee, is_user_code
-from symgrad.trace.numpy.creation import MAKERS, steps_between
+from symgrad.trace.lines import callee
+from symgrad.trace.numpy.creation import steps_between
 from symgrad.trace.numpy.replaced import Replaced
 from symgrad.trace.state import Trace, current
 from symgrad.trace.tracer import Extent, Tracer, as_node
@@ -170,16 +169,6 @@ class Lengths:
         self.changes += 1
         raise TraceAgain
 
-    def constructs(self, error: BaseException) -> bool:
-        """Have a stand-in for `numpy` where code that an error went through may make arrays by their class."""
-        before = len(self.modules)
-        for at in (error, error.__context__):
-            for frame, _ in walk_tb(at.__traceback__) if at is not None else ():
-                if "ndarray" in frame.f_code.co_names and is_user_code(frame.f_code.co_filename):
-                    names = frame.f_globals
-                    self.modules |= {(id(names), name): names for name, value in [*names.items()] if value is np}
-        return len(self.modules) > before
-
     def are_wrong(self, branches: Branches, program: Program) -> bool:
         """Whether a program depends on how many rounds were traced: loops of which guards are left, or that break."""
         self.aside = {}
@@ -233,10 +222,8 @@ class Lengths:
 
     def are_why(self, branches: Branches) -> bool:
         """Whether loops may be why a trace ended by an exception: the last one that runs, all, or the stand-ins."""
-        counts = {key: names for key, names in self.modules.items() if key[1] in _STAND_INS}
-        if not branches.steps and counts:
-            self.aside, self.seeks = counts, False
-            self.modules = {key: self.modules[key] for key in self.modules.keys() - counts.keys()}
+        if not branches.steps and self.modules:
+            self.aside, self.modules, self.seeks = self.modules, {}, False
             return True
         if self.carried - self.idle and not branches.steps:
             self.idle, self.expected = {*self.carried}, None
@@ -260,16 +247,14 @@ class Lengths:
         with _lock:
             for key, names in there:
                 _users[key] += 1
-                names[key[1]] = _STAND_INS.get(key[1], _NUMPY)
+                names[key[1]] = _STAND_INS[key[1]]
         try:
             yield
         finally:
             with _lock:
                 for key, names in there:
                     _users[key] -= 1
-                    if not _users[key] and names.get(key[1]) is _NUMPY:
-                        names[key[1]] = np
-                    elif not _users[key] and names.get(key[1]) is _STAND_INS.get(key[1]):
+                    if not _users[key] and names.get(key[1]) is _STAND_INS[key[1]]:
                         del names[key[1]]
 
 
@@ -446,32 +431,6 @@ _WHEN_TRACED: dict[str, Callable[..., Any]] = {
     "reversed": _reversed, **EXTREMES,
 }
 _STAND_INS = {name: _StandIn(getattr(builtins, name), name, answer) for name, answer in _WHEN_TRACED.items()}
-
-
-class _MakesArrays(type):
-    """The class of the stand-in for `numpy.ndarray`: called with a shape, it makes what `numpy.empty` makes."""
-
-    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
-        empty = current() is not None and len(args) < 3 and not kwargs.keys() - {"shape", "dtype"}
-        return MAKERS["empty"](np.empty, args, kwargs) if empty else np.ndarray(*args, **kwargs)
-
-    def __instancecheck__(cls, value: Any) -> bool:
-        return isinstance(value, np.ndarray)
-
-    def __subclasscheck__(cls, kind: type) -> bool:
-        return issubclass(kind, np.ndarray)
-
-
-class _Numpy(ModuleType):
-    """The stand-in for `numpy` in a module that makes arrays by their class."""
-
-    ndarray = _MakesArrays("ndarray", (np.ndarray,), {})
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(np, name)
-
-
-_NUMPY = _Numpy("numpy")
 
 
 class Counted:

@@ -9,6 +9,7 @@ while they do, the names in SciPy's own modules hold stand-ins, too.
 from __future__ import annotations
 
 import functools
+import importlib
 import random
 import re
 import sys
@@ -16,7 +17,8 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from operator import is_
-from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
+from traceback import walk_tb
+from types import BuiltinFunctionType, CodeType, FrameType, FunctionType, MethodType, ModuleType
 from typing import Any, ClassVar
 
 import numpy as np
@@ -26,8 +28,10 @@ from symgrad.ops.arrays.joining import lift
 from symgrad.ops.declare.forms import ANSWERS, INSIDE, SCIPYS, answer_scipy
 from symgrad.trace.inplace.local import LocalArray
 from symgrad.trace.lines import (
+    called,
     calls,
     in_scipy,
+    is_called,
     is_user_code,
     may_trace,
     of_the_user,
@@ -39,7 +43,7 @@ from symgrad.trace.nested import settled, touches
 from symgrad.trace.numpy.answers import answered
 from symgrad.trace.numpy.creation import DRAWS, MAKERS, frozen, of_lists
 from symgrad.trace.numpy.own import ERRORS, REFUSED, indexed
-from symgrad.trace.remedies import remedy
+from symgrad.trace.remedies import module_of, remedy
 from symgrad.trace.state import active, beside, current
 
 
@@ -126,6 +130,70 @@ class Vectorized(Replaced):
         made = tuple([np.reshape(np.stack([lift(settled(v)) for v in each]), shape) for each in results])
         made = tuple([x.astype(kind) for x, kind in zip(made, own.otypes, strict=True)]) if own.otypes else made
         return made if isinstance(found[0], tuple) else made[0]
+
+
+# -- calls that ask no protocol: ufuncs of lists, casts by scalar types
+
+
+SITES: dict[tuple[str, int], tuple[CodeType, Replaced]] = {}
+"""Stand-ins for ufuncs and types, by the name and the code that calls them where traced values ask for an answer.
+
+What compares such a function, or takes a type for a dtype, wants NumPy's own. So the module gives a stand-in to nobody
+but a call, ``np.sqrt(...)``: what it gives there is called and lost. Where none was needed, none is looked for.
+"""
+
+
+def note_site(frame: FrameType) -> None:
+    """Note what a frame's code calls, a ufunc or a scalar type that got traced values: traced again, it is answered."""
+    name, function = called(frame)
+    is_type = isinstance(function, type) and issubclass(function, (np.bool, np.number))
+    if not is_type and type(function) is not np.ufunc:
+        return
+    if getattr(sys.modules.get(module_of(function)), name, None) is function:
+        _note(frame.f_code, Replaced(function, name, _cast if is_type else _of_arrays))
+
+
+def note_constructor(error: BaseException) -> None:
+    """Note code that may have made the array by its class that an error says has no place for traced values."""
+    for at in (error, error.__context__):
+        for frame, _ in walk_tb(at.__traceback__) if at is not None else ():
+            if "ndarray" in frame.f_code.co_names and is_user_code(frame.f_code.co_filename):
+                _note(frame.f_code, Replaced(np.ndarray, "ndarray", _constructed))
+
+
+def _note(code: CodeType, stand_in: Replaced) -> None:
+    SITES.setdefault((stand_in.name, id(code)), (code, stand_in))
+
+
+def _cast(original: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Cast a traced value, or a list of them, as a scalar type does: an array of its dtype is the same one."""
+    if len(args) != 1 or not touches(args):
+        return original(*args, **kwargs)
+    made = MAKERS["asarray"](np.asarray, (args[0], original), {})
+    return made if made.ndim else made[()]
+
+
+def _of_arrays(original: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Call a ufunc with arrays in the place of lists of traced values; these it asks itself."""
+    return original(*[lift(settled(a)) if type(a) in {list, tuple} and touches(a) else a for a in args], **kwargs)
+
+
+def _constructed(original: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Make the array that a shape and a dtype alone ask for, which NumPy leaves as memory was."""
+    is_new = len(args) < len(("shape", "dtype", "buffer")) and not kwargs.keys() - {"shape", "dtype"}
+    return MAKERS["empty"](np.empty, args, kwargs) if is_new else original(*args, **kwargs)
+
+
+class _WithSites(ModuleType):
+    """NumPy's or SciPy's module while a trace is active."""
+
+    def __getattribute__(self, name: str) -> Any:
+        frame = sys._getframe(1)  # noqa: SLF001 - the caller, nothing else
+        code, made = SITES.get((name, id(frame.f_code)), (None, None))
+        return super().__getattribute__(name) if code is None or not is_called(code, frame.f_lasti) else made
+
+    def __reduce__(self) -> Any:
+        return importlib.import_module, (self.__name__,)
 
 
 # -- SciPy's functions that are written in Python, which ask no protocol
@@ -504,7 +572,7 @@ def _swap(row: Row, *, back: bool = False) -> None:
     there, instead = (stand_ins, originals) if back else (originals, stand_ins)
     if type(names) is not dict:
         for name, held in there.items():
-            if (names.__dict__.get(name) if isinstance(names, type) else names.cell_contents) is held:
+            if (names.__dict__.get(name) if isinstance(names, type) else getattr(names, name)) is held:
                 setattr(names, name, instead[name])
     elif all(map(is_, map(names.get, there), there.values())):  # each call is traced between two of these
         names.update(instead)
@@ -528,6 +596,9 @@ def _library_rows() -> Iterator[Row]:
         if name not in found and name in sys.modules:
             found[name] = _numpy_rows() if name == "numpy" else _met_rows(name) if name in _met else _scipy_rows(name)
         yield from found.get(name, ())
+    for module in [sys.modules.get(name) for name in ("numpy", "scipy.special")] if SITES else ():
+        if type(module) is ModuleType:
+            yield module, {"__class__": ModuleType}, {"__class__": _WithSites}
 
 
 def _put_inside() -> None:
