@@ -2,7 +2,7 @@
 
 The rows are written to two files first (360 MB). A gradient maps them chunk by chunk; what is in memory at a time are
 the chunks under way. The program ends with an error when the weights are not found, or when it needs half of the data's
-memory of its own.
+memory of its own. With a file name it draws how the weights come to those that the signs were drawn with (matplotlib).
 """
 
 from __future__ import annotations
@@ -51,7 +51,18 @@ def watch(used, over):
         used.append(own_memory())
 
 
-def main() -> int:
+def plot(path, ways):
+    """Draw the weights after each step of BFGS, and those that the signs were drawn with."""
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(figsize=(6, 3), layout="constrained")
+    axes.plot(ways, marker=".")
+    axes.hlines(TRUE, 0, len(ways) - 1, colors="0.7", linestyles="dotted")
+    axes.set(xlabel="step of BFGS", ylabel="weights")
+    figure.savefig(path, dpi=100)
+
+
+def main(path=None) -> int:
     """Write, fit; 0 when the weights are those that the rows were drawn with."""
     with tempfile.TemporaryDirectory() as name:
         folder, since = Path(name), time.perf_counter()
@@ -64,14 +75,19 @@ def main() -> int:
         value_and_grad = symgrad.dask.value_and_grad(loss, chunked=("X", "y"))
         used, over, since = [own_memory()], threading.Event(), time.perf_counter()
         threading.Thread(target=watch, args=(used, over), daemon=True).start()
-        fit = minimize(value_and_grad, np.zeros(len(TRUE)), (X, y), jac=True, method="BFGS", options={"gtol": 1e-6})
+        ways = [np.zeros(len(TRUE))]
+        fit = minimize(
+            value_and_grad, ways[0], (X, y), jac=True, method="BFGS", options={"gtol": 1e-6}, callback=ways.append,
+        )
         seconds = time.perf_counter() - since
         over.set()
     far, more = np.max(np.abs(fit.x - TRUE)), max(used) - used[0]
     print(f"{fit.nfev} gradients in {seconds:.1f} s, with at most {more:.0f} MB of the process's own memory")
     print(f"weights {' '.join([f'{w:.3f}' for w in fit.x])}, at most {far:.4f} from those that made the signs")
+    if path:
+        plot(path, ways)
     return 0 if far < 0.01 and more < size / 2 else 1
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(*sys.argv[1:2]))

@@ -28,6 +28,8 @@ class Options:
             None looks for ``$CC``, cc, gcc, clang and the ziglang package. ``"none"`` means the NumPy interpreter.
         flags: further flags for the compiler.
         threads: how many threads a call may use, at most 256; None is the number of cores this process may run on.
+        awake: calls follow each other without a pause, as steps of training do: threads, which are awake then, share
+            work from a quarter of the usual on.
         precise: call scalar libm functions only, never the vector library's.
         portable: plain C99 in a fixed order of operations: no vectors, no threads, no vector library, no fused
             multiply-add. Slower, and the same numbers from every compiler on top of one math library.
@@ -56,6 +58,7 @@ class Options:
     compiler: str | None = None
     flags: tuple[str, ...] = ()
     threads: int | None = None
+    awake: bool = False
     precise: bool = False
     portable: bool = False
     blas: bool = False

@@ -44,7 +44,7 @@ _OBJECT = _struct("dtype rank flags written bytes first second shape last")
 _ROWS = _struct("source target bytes place")
 _FLOATS = _struct("place count width")
 _STEP = _struct(
-    "array count written rows_count floats_count moved_count batches size objects "
+    "array count written rows_count floats_count moved_count batches size gatherers objects "
     + " ".join([f"{field}{half}" for half in (0, 1) for field in ("run", "arrays", "extents", "threads", "workspace")])
     + " rows moved floats order",
 )
@@ -129,6 +129,7 @@ class Steps:
         self.halves, self.given, self.results, self.done = (gradient, update), given, results, 0
         self._function, self._lock, self._count = _taking_steps(), threading.Lock(), ffi.new("int64_t *")
         threaded = any(half.call.interface.threaded for half in self.halves)
+        gatherers = gradient.plan.passed[-1] if gradient.call.interface.threaded else 1
         self._changes = changes.item() if threaded else -1
         self._work = gradient.work
         # The memory: gradients, gathered rows, and behind them the workspace, in which the functions take turns.
@@ -179,7 +180,8 @@ class Steps:
         fields = {
             "array": id(np.ndarray), "count": len(objects), "rows_count": len(taken), "moved_count": len(self._moved),
             "written": max([k for k, one in enumerate(given, 1) if one.written], default=0), "batches": 1, "size": rows,
-            "floats_count": len(floats) if finite else 0, "objects": self._words(objects),
+            "floats_count": len(floats) if finite else 0,
+            "gatherers": gatherers, "objects": self._words(objects),
             "rows": self._words(self._rows), "moved": self._words(self._moved),
             "floats": self._words(np.array(floats, _FLOATS)),
         }

@@ -17,6 +17,7 @@ from symgrad.loops.fusion.merge import merge
 from symgrad.loops.fusion.parallelize import parallelize
 from symgrad.loops.fusion.tile import arrange, compensate, fit
 from symgrad.loops.held import deep, embed, result_of
+from symgrad.loops.machine import SOONER
 from symgrad.loops.nest.interrupts import interrupts
 from symgrad.loops.nest.layout import layout
 from symgrad.loops.nest.ordered import order
@@ -49,7 +50,10 @@ PASSES: tuple[Pass[LoopProgram], ...] = (
     Pass(embed, Purpose.NECESSITY),
     Pass(merge, Purpose.TIME),
     Pass(interchange, Purpose.TIME, lambda options, _: options.threads != 1 and not options.portable),
-    Pass(parallelize, Purpose.TIME, lambda options, _: options.threads != 1 and not options.portable),
+    Pass(
+        parallelize, Purpose.TIME, lambda options, _: options.threads != 1 and not options.portable,
+        lambda options: {"sooner": SOONER} if options.awake else {},
+    ),
     Pass(layout, Purpose.TIME),
     Pass(compensate, Purpose.DIGITS),
     Pass(arrange, Purpose.TIME),
@@ -86,7 +90,7 @@ def each(
     """Run the passes on statements, check after each, and stop there, with its name and what it made."""
     for one in PASSES:
         if one.runs(options, target):
-            program = check(one.apply(program), one.name)
+            program = check(one.apply(program, **one.settings(options)), one.name)
             yield one.name, program
 
 

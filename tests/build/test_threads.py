@@ -208,7 +208,8 @@ def test_short_waits_leave_the_environment_as_it_was(monkeypatch: pytest.MonkeyP
     monkeypatch.delenv("GOMP_SPINCOUNT", raising=False)
     with short_waits():
         assert int(os.environ["GOMP_SPINCOUNT"]) < 300_000
-    assert "GOMP_SPINCOUNT" not in os.environ
+        assert os.environ["OMP_WAIT_POLICY"] == "active", "else two teams would not wait at all"
+    assert not {"GOMP_SPINCOUNT", "OMP_WAIT_POLICY"} & os.environ.keys()
     monkeypatch.setenv("OMP_WAIT_POLICY", "active")
     with short_waits():
         assert "GOMP_SPINCOUNT" not in os.environ, "what the user chose goes before"

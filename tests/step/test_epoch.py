@@ -176,3 +176,25 @@ def test_errors(name):
     call, message = ERRORS[name]
     with pytest.raises(sg.SymgradError, match=re.escape(message)):
         call(sg.compile_step(loss, OPTIMIZERS["chain"]))
+
+
+def test_threads_share_a_steps_rows():
+    """A quarter of the usual work is enough, rows are gathered by those who read them, and bits are those of steps."""
+    rng = np.random.default_rng(0)
+    x, y, order = rng.random((250, 784)), rng.integers(0, 10, 250), rng.permutation(250)
+    options, opt = sg.Options(threads=2), sg.optim.sgd(0.1)
+    step = sg.compile_step(loss, opt, options=options)
+    params = {"W": np.zeros((784, 10)), "b": np.zeros(10)}
+    new, state, many = params, opt.init(params), step.epoch(params, opt.init(params), x, y, batch=100, order=order)
+    for begin in range(0, 250, 100):
+        rows = order[begin : begin + 100]
+        new, state, value = step(new, state, x[rows], y[rows])
+        assert value == many[2][begin // 100]
+    assert same((new, state), many[:2])
+
+    usual = sg.value_and_grad(loss, options=options)
+    usual(params, x[:100], y[:100])
+    assert "omp parallel" not in usual.c_source
+    awake = sg.value_and_grad(loss, options=sg.Options(threads=2, awake=True))
+    awake(params, x[:100], y[:100])
+    assert "13 * t / threads * 8" in awake.c_source, "48 rows and 52"

@@ -100,7 +100,8 @@ class Step:
         self._frozen, self._optimizer = frozen, optimizer
         mode = getattr(loss, "symgrad_mode", getattr(getattr(loss, "__wrapped__", None), "symgrad_mode", None))
         self._is_apart = mode == "value_and_grad"  # it gives the gradients itself, wherever it computes them
-        self._gradient = function("step", loss, _value_and_gradient, self._settings, options=options)
+        awake = replace(options, awake=True)
+        self._gradient = function("step", loss, _value_and_gradient, self._settings, options=awake)
         self._update: Function[..., Any] = jit(optimizer.update, options=options)
         self._unused: list[str] | None = None
         self._touched: Fused | dict[str, int] = {}

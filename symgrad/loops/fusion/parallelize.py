@@ -39,8 +39,8 @@ from symgrad.ops.arrays.reduce import first_value
 from symgrad.options import TEAM
 
 
-def parallelize(program: LoopProgram) -> LoopProgram:
-    """Share out the tiles of every outermost loop where that is right and pays."""
+def parallelize(program: LoopProgram, sooner: int = 1) -> LoopProgram:
+    """Share out the tiles of every outermost loop where that is right and pays, if need be with a part of the work."""
     users: dict[Array, set[int]] = {}
     for number, item in enumerate(program.body):
         for one, _ in walk([item]):
@@ -51,16 +51,16 @@ def parallelize(program: LoopProgram) -> LoopProgram:
     order = {array: place for place, array in enumerate(program.arrays)}
     teams = count(1)
     for number, item in enumerate(program.body):
-        if isinstance(item, Loop) and item.tile and not item.tile.is_whole and pays(item):
+        if isinstance(item, Loop) and item.tile and not item.tile.is_whole and pays(item, sooner):
             own = {a for a, numbers in users.items() if numbers == {number} and a.is_temporary}
             if independent(item, own):
-                body += shared(item, own, order, new, teams)
+                body += shared(item, own, order, new, teams, PAYS // sooner)
                 continue
         body.append(item)
     return program.with_body(tuple(body), new)
 
 
-def condition(loop: Loop) -> tuple[Any, int]:
+def condition(loop: Loop, least: int) -> tuple[Any, int]:
     """Say when a loop is worth sharing out: an extent, or a count of operations, and the least it must be.
 
     Where each iteration is known work, the loop's own extent tells; else the unknown extents together do.
@@ -71,13 +71,13 @@ def condition(loop: Loop) -> tuple[Any, int]:
         every = every + effort(statement, unit) * size(walked(around))
     rest = every - loop.extent * (unit * operations_of(loop) // max(1, upper(loop.extent)))
     if rest == 0 or type(every) is int:
-        return loop.extent, max(1, PAYS * upper(loop.extent) // max(1, operations_of(loop)))
-    return every, unit * PAYS
+        return loop.extent, max(1, least * upper(loop.extent) // max(1, operations_of(loop)))
+    return every, unit * least
 
 
-def pays(loop: Loop) -> bool:
+def pays(loop: Loop, sooner: int = 1) -> bool:
     """Whether a loop has work enough."""
-    return operations_of(loop) >= PAYS
+    return operations_of(loop) >= PAYS // sooner
 
 
 def independent(loop: Loop, own: set[Array]) -> bool:
@@ -135,11 +135,14 @@ def repaid(loop: Loop, array: Array) -> Any:
 
 
 def copying_threads(loop: Loop, sums: list[Array]) -> Any:
-    """Count the threads that get copies of sums of open extents: as many as the work pays for, and memory allows."""
+    """Count the threads that get copies of sums: of open extents as many as the work pays for, and memory allows."""
     import sympy
 
-    room = COPIES_BYTES // sum(size(array.shape) * array.dtype.itemsize + LINE for array in sums)
-    return sympy.Min(symbol("threads") - 1, room, *[repaid(loop, array) for array in sums])
+    wide = [array for array in sums if is_open(array)]
+    if not wide:
+        return symbol("threads") - 1
+    room = COPIES_BYTES // sum(size(array.shape) * array.dtype.itemsize + LINE for array in wide)
+    return sympy.Min(symbol("threads") - 1, room, *[repaid(loop, array) for array in wide])
 
 
 def is_total(statement: Statement, own: set[Array], loop: Loop) -> bool:
@@ -150,14 +153,17 @@ def is_total(statement: Statement, own: set[Array], loop: Loop) -> bool:
     return not (is_open(target.array) or target.is_indirect or target.along(loop.members))
 
 
-def shared(loop: Loop, own: set[Array], order: dict[Array, int], new: list[Array], teams: Iterator[int]) -> list[Item]:
+def shared(
+    loop: Loop, own: set[Array], order: dict[Array, int], new: list[Array], teams: Iterator[int], least: int,
+) -> list[Item]:
     """Put a loop over threads around a loop over tiles; new arrays go to `new`."""
     flat = [statement for statement, _ in loop.paths if statement.target.array not in own]
-    totals = {s.target.array for s in flat if is_total(s, own, loop)}
+    # A number, and what a tile's sum is added to, are a thread's own; of other sums it has a copy.
+    totals = {s.target.array: s.how for s in flat if is_total(s, own, loop) or not s.target.array.shape}
     grown = {s.target.array: s.how for s in flat if s.target.array not in totals and not writes_own(s.target, loop)}
-    wide = [array for array in sorted(grown, key=order.__getitem__) if is_open(array)]
-    copies = Team(f"copies{next(teams)}", copying_threads(loop, wide)) if wide else THREADS
-    team = Team(f"{copies.name} + 1", copies.count + 1) if wide else THREADS
+    sums = sorted(grown, key=order.__getitem__)
+    copies = Team(f"copies{next(teams)}", copying_threads(loop, sums)) if sums else THREADS
+    team = Team(f"{copies.name} + 1", copies.count + 1) if any(map(is_open, sums)) else THREADS
     thread, again = Axis("t", team), Axis("t", team)
     first: list[Item] = []
     before: list[Item] = []
@@ -165,50 +171,42 @@ def shared(loop: Loop, own: set[Array], order: dict[Array, int], new: list[Array
     combined: list[Item] = []
     last: list[Item] = []
     mine: dict[Array, Array] = {}
-    slices: dict[Array, tuple[Array, tuple[Axis, ...]]] = {}
-    seen: list[Share] = []
-    for array in wide:
+    seen: dict[Array, Share] = {}
+    for array in sums:
         share, start, end = spread(array, grown[array], copies)
-        seen.append(share)
+        seen[array] = share
         new.extend((share.seen, share.rest))
-        slices[array] = share.seen, ()
         first += start
         last += end
-    for array in sorted(set(grown).difference(wide), key=order.__getitem__):
-        kept, start, add = thread_parts(array, grown[array], thread, again)
-        new.append(kept)
-        slices[array] = kept, (thread,)
-        before += start
-        combined += add
     for array in sorted(totals, key=order.__getitem__):
-        mine[array], kept, start, store, add = totalled(array, thread, again)
+        mine[array], kept, start, store, add = totalled(array, totals[array], thread, again)
         new.extend((mine[array], kept))
         before += start
         after += store
         combined += add
 
     def change(_: Item, item: Item) -> Item:
-        """Let totals go into a thread's own sums, and large sums into what a thread has of them."""
+        """Let totals go into a thread's own sums, and other sums into what a thread sees as them."""
         if not isinstance(item, Statement):
             return item
         target = item.target
-        if target.array in mine and is_total(item, own, loop):
+        if target.array in mine and (is_total(item, own, loop) or not target.array.shape):
             target = Access(mine[target.array], target.indices)
-        if target.array in slices:
-            kept, place = slices[target.array]
-            target = Access(kept, (*place, *(target.indices or (0,))))
+        if target.array in seen:
+            target = Access(seen[target.array].seen, target.indices)
         return item if target is item.target else item.with_(target=target)
 
     tiles = loop.with_(body=rebuild(loop.body, change), team=thread)
     outer = Loop(
-        thread, frozenset([thread]), (*before, tiles, *after), Walk.THREADS, shares=tuple(seen), enough=condition(loop),
+        thread, frozenset([thread]), (*before, tiles, *after), Walk.THREADS, shares=tuple(seen.values()),
+        enough=condition(loop, least),
     )
     added = [Loop(again, frozenset([again]), tuple(combined), Walk.SEQUENTIAL)] if combined else []
     return [*first, outer, *added, *last]
 
 
 def spread(array: Array, how: How, copies: Team) -> tuple[Share, Items, Items]:
-    """Give threads copies of a sum of an open extent, all but the first, which works in the sum itself.
+    """Give threads copies of a sum, all but the first, which works in the sum itself.
 
     Returns:
         The sum as a thread sees it, what starts the copies, and what adds them to the sum.
@@ -223,19 +221,7 @@ def spread(array: Array, how: How, copies: Team) -> tuple[Share, Items, Items]:
     return Share(seen, array, rest), nested([zero], begun), nested([add], added, Walk.SEQUENTIAL)
 
 
-def thread_parts(array: Array, how: How, thread: Axis, again: Axis) -> tuple[Array, Items, Items]:
-    """Give each thread a part of an array that has one for each; return it, what starts a part, what adds one up."""
-    apart = LINE // array.dtype.itemsize  # two threads never write to one cache line
-    shape = (*array.shape[:-1], array.shape[-1] + apart) if array.shape else (apart,)
-    kept = temporary("copies", (places(shape, array.dtype), *shape), array)
-    first, last = axes_of(array.shape), axes_of(array.shape)
-    start = Number(first_value(how, array.dtype), array.dtype)
-    zero = Statement(Access(kept, (thread, *(first or (0,)))), How.SET, start, first)
-    add = Statement(Access(array, last), how, Access(kept, (again, *(last or (0,)))), (again, *last))
-    return kept, nested([zero], first), nested([add], last)
-
-
-def totalled(array: Array, thread: Axis, again: Axis) -> tuple[Array, Array, Items, Items, Items]:
+def totalled(array: Array, how: How, thread: Axis, again: Axis) -> tuple[Array, Array, Items, Items, Items]:
     """Let each thread add up a total, and keep it when it is done.
 
     Returns:
@@ -244,9 +230,9 @@ def totalled(array: Array, thread: Axis, again: Axis) -> tuple[Array, Array, Ite
     mine = temporary("own", array.shape, array)
     kept = temporary("copies", (places(array.shape, array.dtype), *array.shape), array)
     first, store, last = axes_of(array.shape), axes_of(array.shape), axes_of(array.shape)
-    zero = Statement(Access(mine, first), How.SET, Number(0, array.dtype), first)
+    zero = Statement(Access(mine, first), How.SET, Number(first_value(how, array.dtype), array.dtype), first)
     keep = Statement(Access(kept, (thread, *store)), How.SET, Access(mine, store), store)
-    add = Statement(Access(array, last), How.ADD, Access(kept, (again, *last)), (again, *last))
+    add = Statement(Access(array, last), how, Access(kept, (again, *last)), (again, *last))
     return mine, kept, nested([zero], first), nested([keep], store), nested([add], last)
 
 

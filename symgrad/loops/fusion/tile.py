@@ -17,6 +17,7 @@ from symgrad.loops.fusion.parallelize import pays
 from symgrad.loops.machine import (
     CACHE,
     FAR_BYTES,
+    FEW_GRAINS,
     GRAIN,
     TILE_BLOCKS,
     TILE_LEAST,
@@ -209,7 +210,7 @@ def fit(program: LoopProgram) -> LoopProgram:
         for tile in filter(None, stored.kept.values()):
             alive[tile] = alive.get(tile, 0) + elements(stored.shape) * array.dtype.itemsize // tile.rows
     new: dict[Any, Tile | None] = {}
-    long: set[Any] = set()  # in pieces of which threads share them
+    long: dict[Any, int] = {}  # in pieces of so many rows threads share them
     for tile, team in [(loop.tile, loop.team) for loop in program.loops if loop.tile is not None]:
         extent = tile.start.extent
         least, size = TILE_BLOCKS if tile in blocks else TILE_LEAST, alive.get(tile, 0)
@@ -225,8 +226,9 @@ def fit(program: LoopProgram) -> LoopProgram:
             rows = extent if short else rows if tile in alive else 2 * rows
         if rows != tile.rows or tile.is_whole:
             new[tile] = Tile(tile.start, rows) if rows not in {tile.rows, extent} else None
-        if tile in blocks and rows > GRAIN:
-            long.add(tile)
+        grain = GRAIN if type(extent) is not int or extent > FEW_GRAINS * GRAIN else TILE_LEAST
+        if tile in blocks and team is not None and rows > grain:
+            long[tile] = grain
     if not new and not long:
         return program
 
@@ -234,7 +236,7 @@ def fit(program: LoopProgram) -> LoopProgram:
         tile, window = new.get(item.tile, item.tile), new.get(item.window, item.window)
         if item.tile is not None and tile is None:
             return item.body
-        grain = GRAIN if item.tile in long and item.team is not None else 0
+        grain = long.get(item.tile, 0)
         if tile is item.tile and window is item.window and not grain:
             return item
         return item.with_(tile=tile, window=window, grain=grain)
