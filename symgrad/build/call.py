@@ -521,9 +521,11 @@ class Call:
         if not self.is_compiled:
             return self.interpreted(arrays)
         plan = self.planned(arrays)
-        pairs = zip(arrays, self.interface.inputs, strict=True)
-        laid = [np.asarray(a, order="F").T if port.fortran else np.asarray(a, order="C") for a, port in pairs]
-        return self._called(plan, [*map(ffi.from_buffer, self._inputs, laid)], arrays)
+        pointers = [
+            ffi.from_buffer(kind, np.asarray(array, order="F").T if port.fortran else np.asarray(array, order="C"))
+            for array, kind, port in zip(arrays, self._inputs, self.interface.inputs, strict=True)
+        ]
+        return self._called(plan, pointers, arrays)
 
     def in_place(self, leaves: Sequence[Any]) -> Arrays:
         """Call with arrays that C may write into, to the end: return them all, numbers as arrays of their own."""
@@ -538,16 +540,17 @@ class Call:
 
         They are contiguous, aligned, native arrays of the signature's dtypes; those it says lie column by column do so.
         """
-        arrays = []
+        arrays, least, most, large = [], self.integers.least, self.integers.most, False
         for leaf, want, path in zip([*leaves, *self.read()], self.signature.specs, self.signature.paths, strict=True):
-            if type(leaf) is int:
-                leaf_spec(leaf, path)
+            if want.weak is int and not least <= leaf <= most:
+                large = bool(leaf_spec(leaf, path))  # which refuses what 64 bits do not hold
             array = np.asarray(leaf, want.dtype)
             flags = array.flags
             if not ((flags.fnc if want.fortran else flags.c_contiguous) and flags.aligned):
                 array = np.array(array, want.dtype, order="C")
             arrays.append(array)
-        self.integers.check(leaves)
+        if large:
+            self.integers.check(leaves)
         return arrays
 
     def read(self) -> Arrays:

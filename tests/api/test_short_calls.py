@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -242,3 +243,42 @@ def test_threads_call_the_short_way_at_once():
 
     with ThreadPoolExecutor(8) as pool:
         assert all(pool.map(run, range(8)))
+
+
+ROOMS = ("api.call.function", "api.call.arguments", "api.call.function", "build.call")
+"""Where an argument is on its way to C, of a call in which the compilation is looked for and what C reads is copied."""
+
+
+@pytest.mark.parametrize(("name", "args", "kwargs", "rooms"), [
+    ("strides and a keyword", (np.arange(8.0)[::2],), {"y": Y[:4]}, ROOMS),
+    ("a large array by columns", (np.asfortranarray(np.ones((100, 100))),), {"y": np.ones((100, 100))}, ROOMS),
+    ("an integer", (np.arange(8.0)[::2],), {"y": 3}, ROOMS),
+    ("open extents", (np.arange(10.0)[::2],), {"y": Y}, (*ROOMS[:3], "api.call.sizes", *ROOMS[2:])),
+])
+def test_the_way_of_an_argument_to_c_is_short(name, args, kwargs, rooms):
+    """At most eight stops, and none on a floor above the one before: `api` is above `build`, and `trace` below both."""
+    function = sg.jit(lambda x, y: np.sum(x * y))
+    others = ((np.ones(3),), {"y": np.ones(3)}), ((np.ones(4),), {"y": np.ones(4)})
+    for one, named in (*(others if name == "open extents" else ()), (args, kwargs), (args, kwargs)):
+        function(*one, **named)
+    given, seen = [*args, *kwargs.values()], []
+    extents = tuple([d for one in given for d in np.shape(one)])
+
+    def is_of_it(value: Any) -> bool:
+        if isinstance(value, np.ndarray) or type(value) is int:
+            return any(type(one) is type(value) and np.array_equal(one, value) for one in given)
+        parts = value.values() if type(value) is dict else value if isinstance(value, (tuple, list)) else ()
+        return repr(parts) == repr(extents) or any(map(is_of_it, parts))
+
+    def look(frame: Any, event: str, _: Any) -> None:
+        module = frame.f_globals["__name__"]
+        if event == "call" and module.startswith("symgrad.") and any(map(is_of_it, [*frame.f_locals.values()])):
+            seen.append(module.removeprefix("symgrad."))
+
+    sys.setprofile(look)
+    try:
+        function(*args, **kwargs)
+    finally:
+        sys.setprofile(None)
+    stops = tuple([one for one, before in zip(seen, ["", *seen], strict=False) if one != before])
+    assert stops == rooms

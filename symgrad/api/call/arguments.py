@@ -25,9 +25,9 @@ from symgrad.ops.declare.forms import COMPILED, is_traced
 from symgrad.trace import optree
 from symgrad.trace.lines import user_line
 from symgrad.trace.signature import (
+    LARGE,
     Signature,
     Spec,
-    by_columns,
     extent_name,
     extent_of,
     leaf_names,
@@ -35,8 +35,7 @@ from symgrad.trace.signature import (
     signature_of,
     specs_in,
 )
-from symgrad.trace.state import active
-from symgrad.trace.structures import flattened
+from symgrad.trace.structures import NAMESPACE, flattened
 
 Argnum = int | str
 Argnums = int | str | tuple[int | str, ...]
@@ -489,10 +488,16 @@ class Arguments:
                     what += f"{type(value).__name__}, which cannot be hashed"
                     raise ArgumentError(what, instead="a tuple, or not static") from None
         leaves: list[Any]
-        leaves, tree = flattened((args, kwargs))
-        if active.traces:
+        try:
+            leaves, tree = optree.tree_flatten((args, kwargs), namespace=NAMESPACE)
+            kinds = tuple(map(_leaf_kind, leaves))
+        except RecursionError:
+            kinds = (None,)
+        if None in kinds:  # objects whose class is met for the first time, traced values, or what is refused
+            leaves, tree = flattened((args, kwargs))
             leaves = [leaf.settle() if hasattr(type(leaf), "settle") else leaf for leaf in leaves]
-        return Leaves(leaves, tree, tuple(map(_leaf_kind, leaves)), tuple(statics.items()))
+            kinds = tuple([_leaf_kind(leaf) or (type(leaf), getattr(leaf, "shape", None)) for leaf in leaves])
+        return Leaves(leaves, tree, kinds, tuple(statics.items()))
 
     def describe(self, call: Leaves, pattern: Sequence[int | str] | None = None) -> Signature:
         """Describe a call: names, paths, specs; with the extents of a pattern, if one is given."""
@@ -599,15 +604,14 @@ def check_function(fun: Any) -> None:
 
 
 def _leaf_kind(leaf: Any) -> Any:
-    """Identify a leaf's type cheaply: what decides whether a compilation fits."""
+    """Identify a leaf's type cheaply: what decides whether a compilation fits. None of what is no array or number."""
     kind = type(leaf)
-    if kind is np.ndarray:
-        return leaf.dtype, leaf.shape, by_columns(leaf)
     if kind in {bool, int, float, Spec}:
         return leaf if kind is Spec else kind
-    if issubclass(kind, (np.ndarray, np.generic)):
-        return leaf.dtype, leaf.shape, by_columns(leaf), kind
-    return kind, getattr(leaf, "shape", None)
+    if not issubclass(kind, (np.ndarray, np.generic)):
+        return None
+    layout = leaf.nbytes >= LARGE and leaf.flags.fnc  # `by_columns`, without a call for each leaf
+    return (leaf.dtype, leaf.shape, layout) if kind is np.ndarray else (leaf.dtype, leaf.shape, layout, kind)
 
 
 def show_signature(signature: Signature, label: Callable[[str | int], str] = str) -> str:
