@@ -488,13 +488,14 @@ class Arguments:
                     what += f"{type(value).__name__}, which cannot be hashed"
                     raise ArgumentError(what, instead="a tuple, or not static") from None
         leaves: list[Any]
+        whole: Any = args, kwargs
         try:
-            leaves, tree = optree.tree_flatten((args, kwargs), namespace=NAMESPACE)
+            leaves, tree = optree.tree_flatten(whole, namespace=NAMESPACE)
             kinds = tuple(map(_leaf_kind, leaves))
         except RecursionError:
             kinds = (None,)
         if None in kinds:  # objects whose class is met for the first time, traced values, or what is refused
-            leaves, tree = flattened((args, kwargs))
+            leaves, tree = flattened(whole)
             leaves = [leaf.settle() if hasattr(type(leaf), "settle") else leaf for leaf in leaves]
             kinds = tuple([_leaf_kind(leaf) or (type(leaf), getattr(leaf, "shape", None)) for leaf in leaves])
         return Leaves(leaves, tree, kinds, tuple(statics.items()))
