@@ -312,17 +312,15 @@ def differences(of: Derivative, run: Runner, calls: Sequence[RecordedCall], seed
         try:
             outputs, path = run(inputs)
             call = RecordedCall(at.extents, inputs, outputs, formulas, path)
-            both = tuple([base(_step_away(inputs, directions, sign * step)) for sign in (1.0, -1.0)])
+            both = tuple([base({**inputs, **{
+                name: (inputs[name] + sign * step * a).astype(inputs[name].dtype) for name, a in directions.items()
+            }}) for sign in (1.0, -1.0)])
             found = FiniteDifference(call, both, directions, along, step, TOLERANCE[kind])
             if _finite(call.outputs) == 1.0 and all(off <= 0.1 for off in _differences_off(of, found)):
                 return found
         except (SymgradError, IndexError):  # as in `recorded`
             continue
     return None
-
-
-def _step_away(inputs: Arrays, along: Arrays, step: float) -> Arrays:
-    return {**inputs, **{name: (inputs[name] + step * a).astype(inputs[name].dtype) for name, a in along.items()}}
 
 
 def _differences_off(of: Derivative, at: FiniteDifference) -> Iterator[float]:

@@ -929,18 +929,16 @@ class _Trial:
             if any(touch.how is None or SUMS.get(touch.how) != sums[array] for touch in own):
                 here = f"{own[0].site}: {here}"
                 raise self.wrong(f"{here} take {array.name} apart as a {sums[array]}, and it is used otherwise")
-        elif self.apart_lanes(own, loop):
-            return
+        elif any(
+            all(walk_apart(part, (loop,), self.value, lanes=True) for part in parts)
+            for parts in ([own], rows_apart(own, loop))
+        ):
+            return  # no two lanes meet
         elif self.storage[array].is_memory or own[0].how != How.SET or own[0].site.statement.ranges:
             raise self.wrong(f"{own[0].site}: {here} share {shown(own[0].access)}, which each of them writes")
         elif len(own) != len(self.touches[array]):
             here = f"{own[0].site}: {here}"
             raise self.wrong(f"{here} have {array.name} for themselves, and it is touched outside of them")
-
-    def apart_lanes(self, own: list[Touch], loop: Loop) -> bool:
-        """Whether no two lanes meet."""
-        parts = [own], rows_apart(own, loop)
-        return any(all(walk_apart(part, (loop,), self.value, lanes=True) for part in own) for own in parts)
 
     def threads(self, loop: Loop, array: Array, own: list[Touch]) -> None:
         """Check that no thread touches what another one writes but its own buffers, shares of sums and runs of rows."""

@@ -42,16 +42,24 @@ def in_sympy(program: Program, given: Sequence[Any]) -> list[Any]:
         if left < 0:
             _lacks(f"more than {LARGEST} numbers on the way", node, "smaller arrays")
     for node in program.nodes():
-        if node in expressions:
-            value = expressions[node]
-            known[node] = _objects(_symbol_array(node) if value is None else value)
-        else:
+        if node not in expressions:
             known[node] = _node_formula(node, [known[read] for read in node.inputs])
+            continue
+        value = expressions[node]
+        if value is None:
+            name, value = node.param("name"), np.empty(node.shape, dtype=object)
+            kind = {"real": True} if node.dtype.kind == "f" else {"integer": True}
+            for place in np.ndindex(node.shape):
+                value[place] = sp.Symbol("_".join([name, *map(str, place)]), **kind)
+        known[node] = _objects(value)
+    import sympy
+
     sizes: dict[Any, int] = {}
     for node in program.results:
         if sum(_parts_of(one, sizes) for one in known[node].ravel()) > LARGEST:
             _lacks(f"more than {LARGEST} operations where what occurs twice is written twice", node, "smaller arrays")
-    return [_result(known[node]) for node in program.results]
+    every = [known[node] for node in program.results]
+    return [x[()] if x.ndim == 0 else sympy.ImmutableDenseNDimArray(list(x.ravel()), x.shape) for x in every]
 
 
 def shape_given(leaf: Any) -> tuple[int, ...] | None:
@@ -66,14 +74,6 @@ def _lacks(what: str, node: Node, instead: str | None = None) -> None:
 def _objects(value: Any) -> np.ndarray[Any, Any]:
     whole = np.array(value.tolist() if hasattr(value, "tolist") else value, dtype=object)
     return np.asarray(np.frompyfunc(_exact_number, 1, 1)(whole), dtype=object)
-
-
-def _symbol_array(node: Node) -> Any:
-    name, made = node.param("name"), np.empty(node.shape, dtype=object)
-    kind = {"real": True} if node.dtype.kind == "f" else {"integer": True}
-    for place in np.ndindex(node.shape):
-        made[place] = sp.Symbol("_".join([name, *map(str, place)]), **kind)
-    return made
 
 
 def _sympy_number(value: Any) -> Any:
@@ -117,8 +117,12 @@ def _node_formula(node: Node, values: list[Any]) -> Any:
                 found = function.reduce(found, axis=axis)
             found = np.reshape(found, node.shape)  # which may keep its axes
         elif isinstance(op, Structured) and not op.decides:
-            indices = [_indices(v) if i.dtype.kind in "iu" else v for v, i in zip(values, node.inputs, strict=True)]
-            found = op.evaluate(*indices, **params)
+            read = [  # indices that are known are integers
+                v.astype(np.int64) if i.dtype.kind in "iu" and all(
+                    getattr(one, "is_Integer", type(one) is int) for one in v.flat
+                ) else v for v, i in zip(values, node.inputs, strict=True)
+            ]
+            found = op.evaluate(*read, **params)
     except (TypeError, ValueError, AttributeError, IndexError):  # as NumPy and SymPy say where they take numbers alone
         found = None
     if found is not None and np.shape(found) == node.shape:
@@ -126,11 +130,6 @@ def _node_formula(node: Node, values: list[Any]) -> Any:
     raise UnsupportedError(
         f"to_sympy: {op.name} of {[list(i.shape) for i in node.inputs]} has no formula", line=node.line,
     )
-
-
-def _indices(values: Any) -> Any:
-    """Make integers of indices that are known."""
-    return values.astype(np.int64) if all(getattr(v, "is_Integer", type(v) is int) for v in values.flat) else values
 
 
 @cache
@@ -150,12 +149,6 @@ def _parts_of(expression: Any, sizes: dict[Any, int]) -> int:
     for part in in_turn(expression, lambda part: getattr(part, "args", ()), sizes):
         sizes[part] = 1 + sum(sizes[inner] for inner in getattr(part, "args", ()))
     return sizes[expression]
-
-
-def _result(values: Any) -> Any:
-    import sympy
-
-    return values[()] if values.ndim == 0 else sympy.ImmutableDenseNDimArray(list(values.ravel()), values.shape)
 
 
 def _converted(x: Any, before: str, after: str) -> Any:

@@ -361,7 +361,8 @@ class Block:
                     if not self.storage[access.array].is_memory:
                         path = paths.setdefault(access.array, here)
                         if path is not here:
-                            paths[access.array] = _common_path(path, here)
+                            same = takewhile(lambda pair: pair[0] == pair[1], zip(path, here, strict=False))
+                            paths[access.array] = tuple([one for one, _ in same])
         self.home = {array: path[-1] for array, path in paths.items()}
         for array, home in self.home.items():
             if written.get(array, {home}) != {home}:
@@ -395,7 +396,9 @@ class Block:
                 nans = self.nans_apart(item, made)
                 view = self.loop(item)
                 made.append(self.functions.apart(view, item, made) if isinstance(view, ThreadsView) else view)
-                self.join_nans(nans, made)
+                for array in nans:  # they win
+                    names = (self.names[array], self.apart_from.pop(array))
+                    made.append(StoreView(names[0], "=", self.call(UNLESS, [*map(Printed, names)], array.dtype).text))
                 continue
             if isinstance(item, Cond):
                 test = self.test(item.test, made, loads)
@@ -578,12 +581,6 @@ class Block:
             self.apart_from[array] = self.fresh(None)
             made.append(LetView(ctype(array.dtype), self.apart_from[array], literal(0.0, array.dtype)))
         return [array for array in found if array in self.apart_from]
-
-    def join_nans(self, arrays: list[Array], made: list[ItemView]) -> None:
-        """Let the NaNs that a loop found win."""
-        for array in arrays:
-            names = (self.names[array], self.apart_from.pop(array))
-            made.append(StoreView(names[0], "=", self.call(UNLESS, [*map(Printed, names)], array.dtype).text))
 
     def letter(self, extent: Any) -> str:
         """Choose a loop variable that nothing around has; it bears the name of an extent that has one: ``i_batch``."""
@@ -980,10 +977,6 @@ class Block:
             kind = f"{stored(array.dtype)} *const {self.target.restrict}".strip()
             made.append(LetView(kind, self.names[array], f"{self.thread} == 0 ? {self.names[share.sum]} : {copy}"))
         return made
-
-
-def _common_path(first: tuple[int, ...], second: tuple[int, ...]) -> tuple[int, ...]:
-    return tuple([a for a, _ in takewhile(lambda pair: pair[0] == pair[1], zip(first, second, strict=False))])
 
 
 def vector_bits(end: str, target: Target) -> int:

@@ -42,7 +42,11 @@ def spreads(program: Program) -> Program:
     def rewrite(graph: Graph, old: Node, inputs: tuple[Node, ...]) -> Node:
         if old in totals or old in squares:
             x, axes = inputs[0] if old in totals else _squared_difference(inputs[0])[0], old.param("axes")
-            sample = _sample(graph, x, _sample_places(x.shape, axes), program.start)
+            each = max(2, round(SAMPLED ** (1 / len(axes))))  # so many along each of the axes
+            places = tuple([
+                (0, min(d, each), d // min(d, each)) if k in axes else (0, d, 1) for k, d in enumerate(x.shape)
+            ])
+            sample = _sample(graph, x, places, program.start)
             if sample is not None:
                 return written(graph, _total_around if old in totals else _squares_around, x, sample, axes=axes)
         elif _mean_total(old, _scaled_difference) in totals:
@@ -114,12 +118,6 @@ def _scaled_difference(node: Node) -> tuple[Node, ...]:
         found = _scaled_difference(node.inputs[node.inputs[0] in factors])
         return (*found, *factors) if len(found) == 2 else ()
     return node.inputs if node.op.numpy is np.subtract else ()
-
-
-def _sample_places(shape: Any, axes: tuple[int, ...]) -> Region:
-    """Choose the places of a sample: so many in all, as many along each of the axes."""
-    each = max(2, round(SAMPLED ** (1 / len(axes))))
-    return tuple([(0, min(d, each), d // min(d, each)) if k in axes else (0, d, 1) for k, d in enumerate(shape)])
 
 
 def _sample(graph: Graph, node: Node, places: Region, start: int, depth: int = SAMPLED_BEHIND) -> Node | None:

@@ -113,7 +113,8 @@ def _equal_parts(equality: Equality, nodes: list[Node]) -> list[list[_Sum]]:
 
 def _of_the_best(sums: list[_Sum]) -> list[tuple[Node, _Sum]]:
     """Take the sum with the smallest terms, which does not overflow before others, and of such the one along rows."""
-    best = max(sums, key=lambda found: (-abs(found.scale), _gone_place(found.source)))
+    right = {one: sum(k - len(x.shape) for x, gone in _sums_of(one.source) for k in gone) for one in sums}
+    best = max(sums, key=lambda one: (-abs(one.scale), right[one]))  # whose axes that are gone stand to the right
     back = inverse_order(best.axes)
     return [
         (found.source, _Sum(best.source, tuple([back[a] for a in found.axes]), found.scale / best.scale))
@@ -140,11 +141,6 @@ def _sums_of(node: Node) -> list[tuple[Node, list[int]]]:
     found = form(node) if node.op.regular else None
     factors = [] if found is None else found.factors
     return [(x, [k for k, i in enumerate(indices) if found and i in found.gone]) for x, indices in factors]
-
-
-def _gone_place(node: Node) -> int:
-    """Say how far to the right the axes stand that are gone."""
-    return sum(k - len(x.shape) for x, gone in _sums_of(node) for k in gone)
 
 
 def _with_sums(program: Program, kept: dict[Node, _Sum]) -> Program:

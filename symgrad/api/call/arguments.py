@@ -247,17 +247,6 @@ def hints(fun: Callable[..., Any]) -> dict[str, Any]:
         return {k: v for k, v in plain.__annotations__.items() if not isinstance(v, str)}
 
 
-def by_leaf(known: dict[str, Any], parameter: Callable[[str | int], str], signature: Signature) -> list[Axes | None]:
-    """Give each array what its argument's annotation says; `parameter` names that of a position or a keyword."""
-    found: list[Axes | None] = []
-    for key, accessor in zip(signature.positions, signature.tree.accessors(), strict=True):
-        hint = known.get(parameter(key))
-        for entry in tuple(accessor)[2:]:
-            hint = None if hint is None else _part(hint, entry.entry)
-        found.append(None if hint is None else _hint_axes(hint))
-    return found
-
-
 def _part(hint: Any, entry: Any) -> Any:
     """Return what an annotation of a structure says of one part: of ``dict[str, T]``, ``tuple[T, ...]``, a class."""
     hint = _sole(hint)
@@ -538,7 +527,12 @@ class Arguments:
         """List what ``dynamic=`` and annotations say of every extent of a call."""
         if self._hints is None:
             self._hints = hints(self.fun)
-        found = by_leaf(self._hints, self.parameter, signature) if self._hints else [None] * len(signature.specs)
+        found: list[Axes | None] = [None] * len(signature.specs)
+        for k, accessor in enumerate(signature.tree.accessors() if self._hints else ()):
+            hint = self._hints.get(self.parameter(signature.positions[k]))
+            for entry in tuple(accessor)[2:]:
+                hint = None if hint is None else _part(hint, entry.entry)
+            found[k] = None if hint is None else _hint_axes(hint)
         words = extents_said(found, signature)
         if isinstance(self.dynamic, dict):
             chosen = extents_said(by_argument(self.dynamic, signature), signature)

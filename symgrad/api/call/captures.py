@@ -375,7 +375,9 @@ class _Survey:
         chain = _unwrapped(value)
         for each in chain:
             if isinstance(each, partial):
-                put = lambda name, new, own=each: own.__setstate__((*_partial_parts(own, name, new), own.__dict__))  # noqa: E731
+                put = lambda name, new, own=each: own.__setstate__((*[  # noqa: E731
+                    new if one == name else getattr(own, one) for one in ("func", "args", "keywords")
+                ], own.__dict__))
                 for name in ("func", "args", "keywords"):
                     self.place(Slot(each, name, partial(getattr, each), put), name, _ALL)
             owner = None if isinstance(each, types.FunctionType) else getattr(each, "__self__", None)
@@ -521,7 +523,9 @@ class _Survey:
         every = every or not (module or _is_installed(value))
         names = self.attributes if every else self.following.get(called, ())
         is_text = not _SHOWN.isdisjoint(self.following.get(called, ()))
-        whole = self.whole or (is_text and _is_shown_whole(value, classes))
+        made = [vars(kind)[name] for kind in classes if _is_users(kind) for name in _SHOWN if name in vars(kind)]
+        plain = isinstance(value, types.SimpleNamespace) or any(map(_is_library_function, made))
+        whole = self.whole or (is_text and plain)  # whose text is made by code that is no user's, of all attributes
         more = [key for kind in classes if _is_users(kind) for key in vars(kind)] if every and whole else ()
         for name in sorted({*names, *(_SHOWN if is_text else ()), *[key for key in more if key[:2] != "__"]}):
             only, paths, shown = name in self.stored, self.attributes.get(name, _ALL), f"{label}.{name}"
@@ -551,12 +555,6 @@ class _Survey:
         line, name = definition(self.roots[0]), getattr(self.roots[0], "__name__", "the function")
         instead = "an array, np.array(...), made outside, or an argument"
         warn_once(f"{line} {what}", str(SymgradError(f"{name}() {what}", line=line, instead=instead)))
-
-
-def _is_shown_whole(value: Any, classes: Iterable[type]) -> bool:
-    """Whether an object's text is made by code that is no user's, of all its attributes, as a dataclass's."""
-    made = [vars(kind)[name] for kind in classes if _is_users(kind) for name in _SHOWN if name in vars(kind)]
-    return isinstance(value, types.SimpleNamespace) or any(map(_is_library_function, made))
 
 
 def _holding(value: Any) -> tuple[Any, ...] | None:
@@ -620,10 +618,6 @@ def _is_fixed(value: Any) -> bool:
         if not level:
             return True
     return False
-
-
-def _partial_parts(own: Any, name: str, new: Any) -> list[Any]:
-    return [new if one == name else getattr(own, one) for one in ("func", "args", "keywords")]
 
 
 _READ: dict[type, Callable[[Any, Any], Any]] = {

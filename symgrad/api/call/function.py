@@ -1005,28 +1005,17 @@ def handed_out(tree: Any, outputs: Sequence[Node]) -> Callable[[list[Any]], Any]
     children = tree.children()
     if tree.type is tuple and len(children) == 2 and children[0].is_leaf():
         if children[1].is_leaf():
-            return _loss_and_gradient if not outputs[0].shape and outputs[1].shape else _pair
+            if not outputs[0].shape and outputs[1].shape:  # a loss and its gradient
+                return lambda results: (results[0][()], results[1])
+            return lambda results: (_as_scalar(results[0]), _as_scalar(results[1]))
         if children[1].type is tuple and all(child.is_leaf() for child in children[1].children()):
-            return _loss_and_gradients
+            return lambda results: (_as_scalar(results[0]), tuple([r if r.ndim else r[()] for r in results[1:]]))
     return lambda results: optree.tree_unflatten(tree, [_as_scalar(r) for r in results])
 
 
 def _as_scalar(result: Any) -> Any:
     """Give numbers as NumPy's scalars, as NumPy's functions do."""
     return result if result.ndim else result[()]
-
-
-def _pair(results: list[Any]) -> tuple[Any, Any]:
-    return _as_scalar(results[0]), _as_scalar(results[1])
-
-
-def _loss_and_gradient(results: list[Any]) -> tuple[Any, Any]:
-    return results[0][()], results[1]
-
-
-def _loss_and_gradients(results: list[Any]) -> Any:
-    value, *gradients = [r if r.ndim else r[()] for r in results]
-    return value, tuple(gradients)
 
 
 # -- pickled, and not compiled yet

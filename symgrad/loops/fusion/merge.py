@@ -21,15 +21,11 @@ def merge(program: LoopProgram) -> LoopProgram:
         if isinstance(item, Loop) and item.walk is not Walk.SEQUENTIAL:
             return item
         body = _beside_earlier(rebuild(item.body, _untiled, Loop))
-        body = rebuild(body, _merged_inside, (Loop, Cond))
+        body = rebuild(body, lambda _, one: one if isinstance(one, Loop) and one.tile is None else one.with_blocks(
+            *map(_beside_earlier, one.blocks)), (Loop, Cond))
         return item.with_(body=body)  # type: ignore[no-any-return]
 
     return program.with_body(rebuild(program.body, change, (Loop, While)))
-
-
-def _merged_inside(_: Item, item: Any) -> Item:
-    plain = isinstance(item, Loop) and item.tile is None
-    return item if plain else item.with_blocks(*map(_beside_earlier, item.blocks))  # type: ignore[no-any-return]
 
 
 def _untiled(_: Item, loop: Loop) -> Items:

@@ -61,7 +61,7 @@ def align(lowered: LoopProgram) -> LoopProgram:
     """
     if all(map(_is_even, lowered.statements)):
         return lowered
-    lowered = lowered.with_body(tuple([_with_own_axes(s) if _is_moved(s) else s for s in lowered.statements]))
+    lowered = lowered.with_body(tuple(map(_with_own_axes, lowered.statements)))
     frames = _framed(lowered.statements)
     hulls = {key: _frame_hull(frame) for key, frame in {id(frame): frame for frame in frames.values()}.items()}
     moved = {place: (f.offsets[place] - hulls[id(f)][0], hulls[id(f)][1], f) for place, f in frames.items()}
@@ -78,14 +78,11 @@ def align(lowered: LoopProgram) -> LoopProgram:
     return lowered.with_body(tuple(made)).renamed(longer)
 
 
-def _is_moved(statement: Statement) -> bool:
-    """Whether a statement adds to places beside its axes, as one that was unrolled does: others have the same axes."""
-    found = [shifted(index) for index in statement.target.indices]
-    return statement.how != How.SET and any(one is not None and one[1] != 0 for one in found)
-
-
 def _with_own_axes(statement: Statement) -> Statement:
-    """Give a statement axes of its own: then its target's frame is theirs."""
+    """Give a statement that adds to places beside its axes, as an unrolled one does, its own: its target's frame's."""
+    found = [shifted(index) for index in statement.target.indices]
+    if statement.how == How.SET or all(one is None or one[1] == 0 for one in found):
+        return statement
     by = {axis: Axis(axis.name, axis.extent) for axis in statement.axes}
     ranges = tuple([(by[axis], first, end) for axis, first, end in statement.ranges])
     return statement.at(by).with_(axes=tuple(by.values()), ranges=ranges)
@@ -308,7 +305,8 @@ class _Aligned:
                 continue
             offset, extent, frame = self.moved[target.array, d]
             place = simplified(index + offset)
-            if near_an_end(place, extent):
+            back = simplified(extent - place)
+            if (type(place) is int and 0 <= place <= EDGE) or (type(back) is int and 0 < back <= EDGE):
                 new = Axis("ijklmnpqrstuvw"[d], extent)
                 self.axes.insert(0, new)
                 self.ranges.append((new, place, simplified(place + 1)))
@@ -337,9 +335,3 @@ class _Aligned:
 
     def index(self, index: Any) -> Any:
         return substitute(index, self.by) if self.by else index
-
-
-def near_an_end(place: Any, extent: Any) -> bool:
-    """Whether it is a place by one of the two ends."""
-    back = simplified(extent - place)
-    return (type(place) is int and 0 <= place <= EDGE) or (type(back) is int and 0 < back <= EDGE)

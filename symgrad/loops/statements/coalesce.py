@@ -64,10 +64,7 @@ def ranges_apart(one: Statement, other: Statement) -> bool:
     for a, b in zip(one.target.indices, other.target.indices, strict=True):
         if a in bounds and b in bounds:
             (low, high), (first, end) = bounds[a], bounds[b]
-            if high == first or end == low or _before(high, first) or _before(end, low):
+            before = [(high, first), (end, low)]
+            if any(a == b or (type(a) is type(b) is int and a <= b) for a, b in before):
                 return True
     return False
-
-
-def _before(end: object, first: object) -> bool:
-    return type(end) is int and type(first) is int and end <= first

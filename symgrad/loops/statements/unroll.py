@@ -50,9 +50,11 @@ def unroll(lowered: LoopProgram) -> LoopProgram:
     if not any(chosen):
         return lowered
     made = [expanded(s, axes) for s, axes in zip(lowered.statements, chosen, strict=True)]
-    whole = still_whole(made)
-    for k, s in enumerate(lowered.statements):
-        if chosen[k] and s.target.array in whole and only_moves(s.value, whole):
+    every = [s for group in made for s in group]
+    whole = {access.array for s in every for access in s.touched} - {*Splitting(every).taken}
+    for k, s in enumerate(lowered.statements):  # the loop that copies an element of what stays whole is good as it is
+        moves = isinstance(s.value, Access) and s.value.array in whole and s.value.array.is_temporary
+        if chosen[k] and s.target.array in whole and (moves or isinstance(s.value, Number)):
             made[k] = [resolved(s, {})]
     splitting = Splitting(statements := [s for group in made for s in group])
     statements = [splitting.statement(s) for s in statements]
@@ -65,20 +67,6 @@ def expanded(s: Statement, axes: tuple[Axis, ...]) -> list[Statement]:
     """Make a statement for each point of some axes, in the order a loop would have."""
     points = product(*[range(axis.extent) for axis in axes])
     return [resolved(s, dict(zip(axes, point, strict=True))) for point in points]
-
-
-def still_whole(made: list[list[Statement]]) -> set[Array]:
-    """Collect the arrays that do not fall apart."""
-    statements = [s for group in made for s in group]
-    taken = Splitting(statements).taken
-    return {access.array for s in statements for access in s.touched} - set(taken)
-
-
-def only_moves(value: Any, whole: set[Array]) -> bool:
-    """Whether it is a number, or an element of an array that stays whole: the loop that copies it is good as it is."""
-    return isinstance(value, Number) or (
-        isinstance(value, Access) and value.array in whole and value.array.is_temporary
-    )
 
 
 # -- which axes
@@ -210,20 +198,14 @@ def folded_value(value: Apply | IndexValue) -> Any:
         if dtype_of(kept) == value.dtype:
             return kept
     if not all(isinstance(a, Number) for a in value.args):
-        return _without_unit_factors(value)
+        for one, other in (value.args, value.args[::-1]) if value.is_product else ():  # a factor of 1
+            if isinstance(one, Number) and one.value == 1 and dtype_of(other) == value.dtype:
+                return other
+        return value
     known: Any = [np.asarray(a.value, a.dtype) for a in value.args]  # type: ignore[union-attr]  # numbers, all of them
     with np.errstate(all="ignore"):
         found = value.op.evaluate(*known, **dict(zip(value.op.params, value.params, strict=True)))
     return as_literal(found, value.dtype)
-
-
-def _without_unit_factors(value: Apply) -> Any:
-    """Leave out a factor of 1."""
-    if value.is_product:
-        for one, other in (value.args, value.args[::-1]):
-            if isinstance(one, Number) and one.value == 1 and dtype_of(other) == value.dtype:
-                return other
-    return value
 
 
 def dtype_of(value: Any) -> np.dtype[Any]:
@@ -273,8 +255,13 @@ def at_place(index: Any, by: dict[Axis, int]) -> Any:
         return index
     if isinstance(index, Axis):
         return by.get(index, index)
-    if isinstance(index, Lookup):
-        return looked_up_at(index, by)
+    if isinstance(index, Lookup):  # what stands in a constant is known now
+        found = element(index.access, by)
+        if isinstance(found, Number) and type(index.extent) is int:
+            known = int(found.value) + (index.extent if found.value < 0 else 0)
+            if 0 <= known < index.extent:
+                return known
+        return substitute(index, by)
     if not by:
         return index
     form = affine(index)
@@ -282,16 +269,6 @@ def at_place(index: Any, by: dict[Axis, int]) -> Any:
         return substitute(index, by)
     constant = form.start + sum([step * by[part] for part, step in form.terms if part in by])
     return combined(constant, [(part, step) for part, step in form.terms if part not in by])
-
-
-def looked_up_at(lookup: Lookup, by: dict[Axis, int]) -> Any:
-    """Look up an index at a place: what stands in a constant is known now."""
-    found = element(lookup.access, by)
-    if isinstance(found, Number) and type(lookup.extent) is int:
-        known = int(found.value) + (lookup.extent if found.value < 0 else 0)
-        if 0 <= known < lookup.extent:
-            return known
-    return substitute(lookup, by)
 
 
 def affine(index: Any) -> LinearIndex | None:

@@ -23,7 +23,12 @@ def versioning(lowered: LoopProgram) -> LoopProgram:
     Returns:
         The program, the same one where there is nothing to simplify.
     """
-    choices = _choices(lowered)
+    found: dict[Any, None] = {}
+    for s in lowered.statements:
+        found.update(dict.fromkeys([axis.extent for axis in s.axes]))
+        for access in (s.target, *accesses(s.value)):
+            found.update(dict.fromkeys([i for i in (*access.indices, *access.array.shape) if not isinstance(i, Index)]))
+    choices = [e for e in found if chooses(e)]  # extents and indices with minima, maxima and remainders
     if not choices:
         return lowered
     symbols = set().union(*[e.free_symbols for e in choices])
@@ -35,19 +40,6 @@ def versioning(lowered: LoopProgram) -> LoopProgram:
             break
     ordered = sorted(symbols, key=lambda s: str(s.name))
     return large.program(lowered).with_(least=dict.fromkeys(ordered, large.least))
-
-
-def _choices(lowered: LoopProgram) -> list[Any]:
-    """List the extents and indices with minima, maxima and remainders."""
-    found: dict[Any, None] = {}
-    for s in lowered.statements:
-        for axis in s.axes:
-            found.setdefault(axis.extent)
-        for access in (s.target, *accesses(s.value)):
-            for index in (*access.indices, *access.array.shape):
-                if not isinstance(index, Index):
-                    found.setdefault(index)
-    return [e for e in found if chooses(e)]
 
 
 class _LargeExtents(Large):

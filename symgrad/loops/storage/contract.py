@@ -146,8 +146,8 @@ def _last_reads(program: LoopProgram, writers: dict[Array, list[Statement]]) -> 
     for output, end in ends.items():
         inside = end.around[-1].body if end.around and isinstance(end.around[-1], Loop) else ()
         read = [access.array for s in inside if isinstance(s, Statement) for access in s.reads]
-        read = [array for array in read if _fits_output(array, output) and is_stored_whole(array, storage[array])]
-        for array in read[:1]:
+        wide = {a: [d for d, dim in enumerate(a.shape) if dim != 1] for a in read if _fits_output(a, output)}
+        for array in [a for a, dims in wide.items() if [*storage[a].kept] == dims != []][:1]:  # whole, or for a tile
             tiles = {tile for tile in storage[array].kept.values() if tile}  # each has elements of its own
             depth = max([k for k, one in enumerate(end.around, 1) if getattr(one, "tile", None) in tiles], default=0)
             wanted.setdefault(array, (end, begins[(*end.around, writers[output][0])[depth]], output))
@@ -175,8 +175,3 @@ def _at_own(access: Access, around: tuple[Item, ...]) -> tuple[Item, ...] | None
     walked = {axis: loop for loop in around if isinstance(loop, Loop) and loop.is_walked for axis in loop.members}
     found = [walked[i] for i in access.indices if isinstance(i, Axis) and i in walked]
     return None if access.flat or len(found) < len(access.indices) else tuple(found)
-
-
-def is_stored_whole(array: Array, storage: Storage) -> bool:
-    """Whether an array is stored in full, or at least for a tile."""
-    return [*storage.kept] == [d for d, dim in enumerate(array.shape) if dim != 1] != []

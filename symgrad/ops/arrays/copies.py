@@ -100,18 +100,14 @@ def _cpu(device: Any) -> None:
         raise ShapeError(f'Device not understood. Only "cpu" is allowed, but received: {device}')
 
 
-def _like(a: Any, value: Any, dtype: Any, shape: Any, device: Any) -> Any:
-    _cpu(device)
-    a = lift(a)
-    kind = a.dtype if dtype is None else np.dtype(dtype)
-    return filled(a, value, shape_of(a) if shape is None else checked_shape(shape), kind)
-
-
 def _filled_like(value: int) -> Any:
     def like(
         a: Any, dtype: Any = None, order: str = "K", subok: bool = True, shape: Any = None, *, device: Any = None,
     ) -> Any:
-        return _like(a, value, dtype, shape, device)
+        _cpu(device)
+        a = lift(a)
+        kind = a.dtype if dtype is None else np.dtype(dtype)
+        return filled(a, value, shape_of(a) if shape is None else checked_shape(shape), kind)
 
     return like
 

@@ -70,11 +70,6 @@ cholesky = structured(
 FACTOR = shape_rule("cholesky", "(n,n),(n,n)->(n,n)")
 
 
-def _some_factor(a: Any) -> Any:
-    """Make a factor of any matrix."""
-    return np.tril(a) + 4 * np.eye(a.shape[-1], dtype=a.dtype)
-
-
 def _phi(x: Any) -> Any:
     """Return the lower triangle with half of the diagonal."""
     return (np.tril(x) + np.tril(x, -1)) * np.asarray(0.5, x.dtype)
@@ -99,7 +94,7 @@ def _with_factor(name: str, transpose: str, value: Callable[..., Any], doc: str)
     return structured(
         name=name, infer=FACTOR, evaluate=value, vjp=vjp, stacked=True, linear=(1,), doc=doc,
         body=lambda node: Body((copy_in(node, 1), by_routine(node, f"sg_{name}", 0, fraction(node.shape[-1] ** 3, 3)))),
-        **of_two_matrices(lambda low, x: OPS[name](_some_factor(low), x)),
+        **of_two_matrices(lambda low, x: OPS[name](np.tril(low) + 4 * np.eye(low.shape[-1], dtype=low.dtype), x)),
     )
 
 

@@ -9,6 +9,7 @@ It may always say less than it could: what must hold is that the cotangent *is* 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -138,17 +139,15 @@ def either(trace: Trace, guards: Sequence[Guard], *, many: bool = False) -> Guar
 
 def _simpler_disjunction(graph: Graph, parts: list[frozenset[Node]]) -> list[frozenset[Node]]:
     """Simplify a disjunction: of a and a & b the first, of a & b and a & ~b the part a."""
-
-    def is_simpler(left: frozenset[Node], right: frozenset[Node]) -> bool:  # what two parts do not share
-        return not left or not right or (len(left) == len(right) == 1 and negation(graph, *left) in right)
-
     parts = list(dict.fromkeys(parts))
     while 1 < len(parts) <= GUARDS_JOINED:
-        pairs = ((a, b) for k, a in enumerate(parts) for b in parts[k + 1 :])
-        found = next(((a, b) for a, b in pairs if is_simpler(a - b, b - a)), None)
-        if found is None:
+        for a, b in combinations(parts, 2):
+            left, right = a - b, b - a
+            if not left or not right or (len(left) == len(right) == 1 and negation(graph, *left) in right):
+                parts = list(dict.fromkeys([a & b if part in {a, b} else part for part in parts]))
+                break
+        else:
             break
-        parts = list(dict.fromkeys([found[0] & found[1] if part in found else part for part in parts]))
     return parts
 
 

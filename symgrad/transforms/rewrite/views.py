@@ -149,7 +149,10 @@ def _behind_set_slice(graph: Graph, node: Node, x: Node, index: Any) -> Node | N
         written = x.params[0]
         if written == index:
             return x.inputs[1]
-        if not _share_nothing(written, index):
+        if not any(  # on some axis, two different single positions
+            not _is_range(a) and not _is_range(b) and type(a[0]) is type(b[0]) is int and a[0] != b[0]
+            for a, b in zip(written, index, strict=True)
+        ):
             break
         x = x.inputs[0]
     return make(graph, node.op, x, index=index) if x is not node.inputs[0] else None
@@ -261,14 +264,6 @@ def _in_a_row(ranges: list[Any]) -> Any:
 
 def _as_ranges(region: Any) -> list[Any]:
     return [entry if len(entry) == 3 else (entry[0], 1, 1) for entry in region]
-
-
-def _share_nothing(first: Any, second: Any) -> bool:
-    """Whether two places surely share no element: on some axis, two different single positions."""
-    return any(
-        not _is_range(a) and not _is_range(b) and type(a[0]) is type(b[0]) is int and a[0] != b[0]
-        for a, b in zip(first, second, strict=True)
-    )
 
 
 BEHIND: dict[Any, Any] = {
