@@ -220,8 +220,11 @@ def report(stages: Stages, refusals: Sequence[str] = ()) -> str:
     outermost = [item for item, around in walk(program.body)
                  if isinstance(item, Loop) and not any(isinstance(one, Loop) for one in around)]
     derived = stages.kept["derived"] is not stages.kept["stable"]
+    least = 0 if "roll" in stages.options.without else stages.options.roll
+    broken = unrolled(stages.kept["traced"], least) if least else []
+    broken = [*broken[:SHOWN], *[f"and {len(broken) - SHOWN} more"] * (len(broken) > SHOWN)]
     sections = [
-        ("Loops", _loop_lines(outermost)), ("Python loops that stay unrolled", _pattern_breaks(stages)),
+        ("Loops", _loop_lines(outermost)), ("Python loops that stay unrolled", broken),
         ("Computed again", list(program.notes)), ("Memory", _memory_lines(stages)),
         ("Threads", _thread_lines(outermost)), ("Math functions", _vector_functions(program, stages)),
         ("Slopes", _steep_lines(stages.kept["stable"]) if derived else []),
@@ -232,14 +235,6 @@ def report(stages: Stages, refusals: Sequence[str] = ()) -> str:
     for title, lines in sections:
         text += "".join(["\n", title, "\n", *[f"  {line}\n" for line in lines]]) if lines else ""
     return text
-
-
-def _pattern_breaks(stages: Stages) -> list[str]:
-    """Say which line broke the pattern of a loop."""
-    least = stages.options.roll
-    found = unrolled(stages.kept["traced"], least) if least and "roll" not in stages.options.without else []
-    more = len(found) - SHOWN
-    return [*found[:SHOWN], *[f"and {more} more"] * (more > 0)]
 
 
 def _line_shown(line: Line | None) -> str:

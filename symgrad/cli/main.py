@@ -8,7 +8,6 @@ import shlex
 import sys
 import traceback
 import warnings
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -129,7 +128,12 @@ def emit(
             fun = arguments.function(target)
             known = getattr(signature_of(fun), "parameters", ())  # of several functions each has some
             if isinstance(fun, Step):
-                fun, whats = _of_step(fun, words), ("value",)
+                if "params" not in words:
+                    raise terminal.Refused(
+                        "argument params has no spec and no default: --arg params.W=f64[5,3], for example"
+                    )
+                words.setdefault("state", fun.state_of(words["params"]))
+                fun, whats = fun.as_function(), ("value",)
             own = words if len(targets) == 1 else {name: spec for name, spec in words.items() if name in known}
             used.update(own)
             found = arguments.call(fun, own)
@@ -144,14 +148,6 @@ def emit(
         with contextlib.redirect_stdout(sys.stderr):  # what the functions print while they are traced
             package = emit_calls(calls, whats, by, asked)
     click.echo(f"{', '.join(package.functions)} in {out}: make -C {shlex.quote(out)} check")
-
-
-def _of_step(step: Step, words: dict[str, Any]) -> Callable[..., Any]:
-    """Take a step as a function; its optimizer says what the state of its parameters is."""
-    if "params" not in words:
-        raise terminal.Refused("argument params has no spec and no default: --arg params.W=f64[5,3], for example")
-    words.setdefault("state", step.state_of(words["params"]))
-    return step.as_function()
 
 
 @cli.command()

@@ -167,7 +167,10 @@ def exported(name: str, of: Derivative, options: Options, target: Target, module
             )
     paths: list[Cores] = []
     for number, path in _numbered(f"{name}_core", of.lowered):
-        whole = _in_place(path.program, of.of.in_place)
+        pairs = [*zip(path.program.inputs[: of.of.in_place], path.program.results, strict=False)]
+        whole = replace(path.program, donated=tuple([
+            (k, k) for k, (x, y) in enumerate(pairs) if (x.shape, x.dtype) == (y.shape, y.dtype)
+        ]))
         core = _make_core(whole, of.outputs, number, options, target)
         flagged, watch = with_flags(_name_results(whole, of.outputs))
         watched = _make_core(flagged, (*of.outputs, "sg_flags"), f"{number}_watched", PORTABLE, EMBEDDED)
@@ -175,14 +178,6 @@ def exported(name: str, of: Derivative, options: Options, target: Target, module
     bases = [] if of.base is None else _numbered(f"{name}_base", of.base)
     based = [_make_core(path.program, of.base_outputs, number, PORTABLE, EMBEDDED) for number, path in bases]
     return Exported(name, of, tuple(paths), tuple(based))
-
-
-def _in_place(program: Program, count: int) -> Program:
-    """Let the first results of a program be written into the memory of as many arguments, if they are like them."""
-    pairs = [*zip(program.inputs[:count], program.results, strict=False)]
-    return replace(program, donated=tuple([
-        (k, k) for k, (x, y) in enumerate(pairs) if (x.shape, x.dtype) == (y.shape, y.dtype)
-    ]))
 
 
 def _numbered(name: str, paths: Paths) -> list[tuple[str, Lowered]]:

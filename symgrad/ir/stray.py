@@ -26,7 +26,8 @@ def stray_index(program: Program, arrays: Sequence[Any], line: Any) -> tuple[int
                 most = concrete(extent, dims)
                 if (stray := np.argwhere((integers < -most) | (integers >= most))).size:
                     return int(integers[tuple(stray[0])]), tuple(map(int, stray[0]))
-        whole = node.dtype is not SEVERAL and node.dtype.kind in "iub" and not any(map(_holds, node.params))
+        inner = any(isinstance(param, Program) for param in node.params)
+        whole = node.dtype is not SEVERAL and node.dtype.kind in "iub" and not inner
         if node not in known and whole and all(i in known for i in node.inputs):
             try:
                 known[node] = computed(node, [known[i] for i in node.inputs], dims)
@@ -45,7 +46,3 @@ def _lookups(node: Node) -> list[tuple[Node, Any]]:
         read = [(part.access.array, part.extent) for i in indices for part in parts(i) if isinstance(part, Lookup)]
         found += [(node.inputs[k], extent) for k, extent in read if 0 <= k < len(node.inputs)]
     return found
-
-
-def _holds(param: Any) -> bool:
-    return isinstance(param, Program)

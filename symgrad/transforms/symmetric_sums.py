@@ -61,7 +61,8 @@ class _Sum(NamedTuple):
 def _found(program: Program) -> dict[Node, _Sum]:
     """Find the sums that need not be taken, and what they are of others."""
     alike: dict[Any, list[Node]] = defaultdict(list)
-    shapes = set(filter(_has_equal_axes, {node.shape for node in program.nodes()}))
+    every = {node.shape: [dim for dim in node.shape if dim != 1] for node in program.nodes()}
+    shapes = {shape for shape, dims in every.items() if len({*dims}) < len(dims)}  # with two axes of one extent
     square = [
         node for node in (program.nodes() if shapes else ())
         if node.op.regular and any(i.shape in shapes for i in node.inputs)
@@ -120,12 +121,6 @@ def _of_the_best(sums: list[_Sum]) -> list[tuple[Node, _Sum]]:
         (found.source, _Sum(best.source, tuple([back[a] for a in found.axes]), found.scale / best.scale))
         for found in sums if found is not best
     ]
-
-
-def _has_equal_axes(shape: Shape) -> bool:
-    """Whether two axes have the same extent."""
-    dims = [dim for dim in shape if dim != 1]
-    return len({*dims}) < len(dims)
 
 
 def _is_of_pairs(node: Node) -> bool:

@@ -234,17 +234,14 @@ def iterations_meet(loop: Loop, body: list[Statement], storage: Storages, named:
 def _may_meet(one: tuple[Any, ...], other: tuple[Any, ...], walked: Axis) -> bool:
     for a, b in zip(one, other, strict=True):
         if walked in parts(a) or walked in parts(b):
-            if a == b or _leaps(as_index(a - b), a, walked):
+            distance = as_index(a - b)
+            form = linear(a, (walked,)) if type(distance) is int and type(walked.extent) is int else None
+            goes = None if form is None else abs(sum([step for _, step in form.terms])) * (walked.extent - 1)
+            if a == b or (goes is not None and abs(distance) > goes):  # no iteration comes to where another one was
                 return False
         elif a != b and getattr(symbolic(a - b), "is_nonzero", True):
             return False
     return True
-
-
-def _leaps(distance: Any, index: Any, walked: Axis) -> bool:
-    """Whether two indices are farther from each other than one of them goes: no iteration comes to where one was."""
-    form = linear(index, (walked,)) if type(distance) is int and type(walked.extent) is int else None
-    return form is not None and abs(distance) > abs(sum([step for _, step in form.terms])) * (walked.extent - 1)
 
 
 # -- unroll and jam

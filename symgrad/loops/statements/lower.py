@@ -38,6 +38,7 @@ from symgrad.ir.shapes import Dim, simplified
 from symgrad.loops.held import COUNTS, Again, Counter, HeldBranch, Repeat, standing
 from symgrad.loops.program import Array, Check, Kind, LoopProgram
 from symgrad.loops.statements.segments import by_segment, has_own_sums, segment_sum
+from symgrad.ops.arrays.views import broadcast_index
 from symgrad.ops.control import call, cond, scan, while_
 from symgrad.ops.control import counted as counted_
 from symgrad.ops.declare import leaves
@@ -293,12 +294,17 @@ class _Lowering:
             return self.constant(node)
         if op is leaves.extent:
             return Element(None, (), (), flat=False, literal=IndexValue(node.params[0], node.dtype))
-        if op is arange and node.inputs[0].is_constant:
-            return counted_indices(node)
+        if op is arange and node.inputs[0].is_constant:  # it is counted from a known start: no array is needed
+            (axis,) = axes = axes_of(node.shape)
+            start, step = int(node.inputs[0].params[0].array), node.param("step")
+            ends = (start, start + step * (node.shape[0] - 1))
+            limits = ends if step >= 0 else ends[::-1]
+            counted = IndexValue(axis * step + start, node.dtype)
+            return Element(None, axes, (), flat=False, literal=counted, limits=limits)
         if isinstance(op, Elementwise):
             axes = axes_of(node.shape)
             target = self.temporary(node.shape, node.dtype, node.line)
-            args = tuple([self.sources[i].at(broadcast_indices(i, node.shape, axes)) for i in node.inputs])
+            args = tuple([self.sources[i].at(tuple(broadcast_index(i.shape, node.shape, axes))) for i in node.inputs])
             kind = node.inputs[-1].dtype
             op = COUNTS[op.numpy] if node in self.counts else op
             value = Apply(op, args, node.dtype, kind, node.params)
@@ -385,8 +391,11 @@ class _Lowering:
         self, statement: Statement, node: Node, arrays: dict[int, Array], *, inside: bool = False,
     ) -> Statement:
         here = _Binding(self, node, arrays, inside)
-        if statement.routine is not None:
-            self.strided(node, statement.value)
+        if statement.routine is not None and (read := statement.value.array) >= 0:  # type: ignore[union-attr]  # an access
+            operand = node.inputs[read]  # it stands in an array, its elements at even distances along each axis
+            source = self.sources[operand]
+            if source.array is None or source.flat or any(type(p) is Lookup for i in source.indices for p in parts(i)):
+                self.sources[operand] = _all_of(self.copied(operand, source))
         if statement.how == How.CHECK:
             self.checks.append(Check(len(self.checks) + 1, 0, node.line, statement.failure))
             statement = statement.with_(check=len(self.checks))
@@ -427,14 +436,6 @@ class _Lowering:
                 self.sources[node] = source
             return Access(source.array, (_counted_from(begin, indices[0]),), flat=True)
         return source.at(indices)
-
-    def strided(self, node: Node, read: Any) -> None:
-        """See that an operand stands in an array, its elements at even distances along each axis."""
-        if read.array >= 0:
-            operand = node.inputs[read.array]
-            source = self.sources[operand]
-            if source.array is None or source.flat or any(type(p) is Lookup for i in source.indices for p in parts(i)):
-                self.sources[operand] = _all_of(self.copied(operand, source))
 
     def checked(self, numbers: Node, extent: Any) -> bool:
         """Whether indices are checked when they are used; constants were checked while tracing."""
@@ -484,15 +485,6 @@ def counts_steps(x: Node, begin: Node, after: Node, most: Dim | None) -> bool:
         return False
     first, pace = [abs(int(node.params[0].array)) for node in (begin, by)]
     return first + pace * (most + 1) < 1 << 63 if type(most) is int else first < 1 << 32 and pace == 1
-
-
-def counted_indices(node: Node) -> Element:
-    """Count from a known start: no array is needed."""
-    (axis,) = axes = axes_of(node.shape)
-    start, step = int(node.inputs[0].params[0].array), node.param("step")
-    ends = (start, start + step * (node.shape[0] - 1))
-    limits = ends if step >= 0 else ends[::-1]
-    return Element(None, axes, (), flat=False, literal=IndexValue(axis * step + start, node.dtype), limits=limits)
 
 
 def evenly_spaced(data: np.ndarray[Any, Any]) -> tuple[int, ...] | None:
@@ -595,12 +587,6 @@ def _begin(source: Element) -> Any | None:
 
 def _counted_from(begin: Any, index: Any) -> Any:
     return index if type(begin) is int and begin == 0 else as_index(index + begin)
-
-
-def broadcast_indices(node: Node, shape: Any, axes: tuple[Axis, ...]) -> tuple[Any, ...]:
-    """Return a broadcast operand's indices: the last axes, 0 where it is stretched."""
-    lead = len(shape) - len(node.shape)
-    return tuple([0 if d == 1 and shape[k + lead] != 1 else axes[k + lead] for k, d in enumerate(node.shape)])
 
 
 _DEFINED = re.compile(r"\b\w+[\s*]+([A-Za-z_]\w*)\s*\([^(){};]*\)\s*\{")

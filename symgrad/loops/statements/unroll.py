@@ -461,20 +461,14 @@ def forwarded(statements: list[Statement], born: list[Array]) -> list[Statement]
     for k, s in enumerate(statements):
         if any(access.array in source for access in s.reads):
             s = s.mapped(*change)  # noqa: PLW2901 - the same statement, reading elsewhere
-        if s.target.array in able and s.how == How.SET and not s.prefix and writes_all(s) and _stays(s.value, last, k):
+        value = s.value
+        stays = isinstance(value, Number) or (
+            isinstance(value, Access) and not value.is_indirect and last.get(value.array, -1) < k)
+        if s.target.array in able and s.how == How.SET and not s.prefix and writes_all(s) and stays:
             source[s.target.array] = s.target.indices, s.value
         else:
             kept.append(s)
     return kept
-
-
-def _stays(value: Any, last: dict[Array, int], now: int) -> bool:
-    """Whether it is a number, or an element that is not written any more."""
-    if isinstance(value, Number):
-        return True
-    if not isinstance(value, Access) or value.is_indirect:
-        return False
-    return last.get(value.array, -1) < now
 
 
 # -- lanes

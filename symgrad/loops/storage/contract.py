@@ -127,8 +127,9 @@ def _last_reads(program: LoopProgram, writers: dict[Array, list[Statement]]) -> 
 
     Where two could be the same output it is the one that is read first.
     """
-    single: dict[Item, Array] = {
-        found[0]: output for output, found in writers.items() if len(found) == 1 and _sets_each_once(found[0])
+    single: dict[Item, Array] = {  # each element is written once, by itself
+        s: output for output, (s, *more) in writers.items() if not more and s.how == How.SET
+        and not (s.ranges or s.prefix or s.routine is not None or s.target.flat)
     }
     if not single:
         return {}
@@ -162,12 +163,6 @@ def _last_reads(program: LoopProgram, writers: dict[Array, list[Statement]]) -> 
             if not own or not isinstance(item, Statement) or item.routine is not None:
                 del wanted[access.array]
     return {array: output for array, (*_, output) in wanted.items()}
-
-
-def _sets_each_once(statement: Statement) -> bool:
-    """Whether a statement writes each element of its array once, by itself."""
-    partly = statement.ranges or statement.prefix or statement.routine is not None or statement.target.flat
-    return statement.how == How.SET and not partly
 
 
 def _at_own(access: Access, around: tuple[Item, ...]) -> tuple[Item, ...] | None:

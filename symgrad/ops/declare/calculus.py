@@ -307,10 +307,6 @@ def _filled(fill: Callable[..., Any]) -> _Word:
     return steps
 
 
-def _print_matmul(a: Any, b: Any) -> Any:
-    return a @ b if np.ndim(a) and np.ndim(b) else a * b
-
-
 _WORDS: dict[str, _Word] = {
     "Add": _sum, "Mul": _product, "Pow": _print_power, "Piecewise": _piecewise, "ITE": _word(np.where),
     "Sum": _over_limits(np.sum, lambda value, count: value * count),
@@ -336,7 +332,9 @@ _WORDS: dict[str, _Word] = {
     "Not": _word(np.logical_not), "BooleanTrue": _word(lambda: True), "BooleanFalse": _word(lambda: False),
     "Tuple": _word(lambda *values: values), "Indexed": _print_element, "MatrixElement": _print_element,
     "ImmutableDenseMatrix": _print_entries, "ImmutableDenseNDimArray": _print_entries,
-    "MatAdd": _folds(np.add), "MatMul": _folds(_print_matmul), "HadamardProduct": _folds(np.multiply),
+    "MatAdd": _folds(np.add),
+    "MatMul": _folds(lambda a, b: a @ b if np.ndim(a) and np.ndim(b) else a * b),
+    "HadamardProduct": _folds(np.multiply),
     "MatPow": _word(np.linalg.matrix_power), "Transpose": _word(np.transpose), "Trace": _word(np.trace),
     "Inverse": _word(lambda a, _power: np.linalg.inv(a)), "Determinant": _word(np.linalg.det),
     "Identity": _filled(lambda shape: np.eye(*shape)), "ZeroMatrix": _filled(np.zeros), "OneMatrix": _filled(np.ones),

@@ -110,10 +110,6 @@ def _gaps(x: Any) -> Any:
     return x[..., None, :] - x[..., :, None]
 
 
-def _sums(x: Any) -> Any:
-    return x[..., None, :] + x[..., :, None]
-
-
 def _odd(x: Any) -> Any:
     """Return the antisymmetric part; of none, none."""
     return None if x is None else 0.5 * (x - transposed(x))
@@ -292,7 +288,8 @@ def _singular_vectors_vjp(g: Any, y: Any, a: Any, known: Any, *, slope: Any = No
 
     made = [
         _limit_quotient(x, turned, s, gap) for x, turned, gap in zip(
-            parts(g), parts(slope), (_gaps, _sums, lambda x: x[..., None], lambda x: x[..., None]), strict=True)
+            parts(g), parts(slope), (_gaps, lambda x: x[..., None, :] + x[..., :, None], *[lambda x: x[..., None]] * 2),
+            strict=True)
     ]
     found, rank = np.matmul(made[0] + made[1], v), shape_of(s)[-1]
     found = np.matmul(transposed(u), found if shape_of(a)[-1] == rank else found + made[3])

@@ -37,16 +37,14 @@ def _segment_shape(bounds: Node, count: Any) -> tuple[Shape, Any]:
     return (count,), INT
 
 
-def _scaled_segments(x: Any, sizes: Any) -> Any:
-    return np.sqrt(1.0 + OPS["segments"](np.concatenate([[0], np.cumsum(sizes)]), count=6)) * x
-
-
 segments = structured(
     name="segments", params=("count",), infer=_segment_shape, body=_segment_body, nondiff=True, batched=None,
     segments=BOUNDS,
     evaluate=lambda bounds, count: np.searchsorted(np.asarray(bounds)[1:-1], np.arange(count), side="right"),
     limits=lambda node: (0, node.inputs[BOUNDS].shape[0] - 2),
-    sample=(case(_scaled_segments, (6,), (3,), domain=(normal(), integers(2, 2))),),
+    sample=(case(
+        lambda x, sizes: np.sqrt(1.0 + OPS["segments"](np.concatenate([[0], np.cumsum(sizes)]), count=6)) * x,
+        (6,), (3,), domain=(normal(), integers(2, 2))),),
     edges=(case(lambda x: OPS["segments"](np.zeros(3, int), count=0) * np.sum(x), (2,)),),
     doc="Of each of so many elements the segment that it is in; segments begin at some places, and end at the next.",
 )

@@ -90,12 +90,6 @@ def pushforward(program: Program, wrt: Sequence[int], of: Sequence[int]) -> Prog
     return replace(forward, inputs=(*primals, *tangents), labels=labels, scope=scope)
 
 
-def _renewed(*_: Node, primal: Node, wrt: tuple[int, ...], of: tuple[int, ...]) -> list[Any]:
-    """Return the cotangents' shapes and dtypes."""
-    del of
-    return [(primal.inputs[k].shape, primal.inputs[k].dtype) for k in wrt]
-
-
 def _push_transposed(
     tangents: Sequence[Any], _: Sequence[bool], *gs: Tracer, guarded: bool, primal: Node, wrt: tuple[int, ...],
     of: tuple[int, ...],
@@ -108,7 +102,8 @@ def _push_transposed(
 
 
 _TRANSPOSED = Control(
-    "transposed", ("primal", "wrt", "of"), infer=lambda *_, **__: ((), SEVERAL), results=_renewed, vjp=_push_transposed,
+    "transposed", ("primal", "wrt", "of"), infer=lambda *_, **__: ((), SEVERAL), vjp=_push_transposed,
+    results=lambda *_, primal, wrt, of: [(primal.inputs[k].shape, primal.inputs[k].dtype) for k in wrt],  # noqa: ARG005 - which
     zeros=lambda zero, *, wrt, **_: [all(zero)] * len(wrt), needs=lambda _, *, of, **__: (True,) * len(of),
 )
 """Stands for a pullback that nobody computes."""
