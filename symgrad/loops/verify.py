@@ -429,7 +429,8 @@ class Section:
         if None in found or len(set(found)) < len(found):
             axis = next(axis for axis in s.axes if axis not in loops or found.count(loops[axis]) > 1)
             raise wrong(f"{site}: the axis {axis.name} of {shown(s.target)} {s.how} has no loop of its own")
-        if s.how is not How.SET and s.how is not How.CHECK:
+        makes = s.how is How.CALL and s.target.array not in self.starts  # a routine that makes all of it
+        if s.how is not How.SET and s.how is not How.CHECK and not makes:
             begun = self.starts.get(s.target.array, ())
             for loop in site.around:
                 again = loop.tile is not None or loop.walk is Walk.THREADS or loop in found or loop in self.turns

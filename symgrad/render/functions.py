@@ -649,7 +649,7 @@ class Block:
             made.append(CheckView(failed, s.check, self.leave, self.failed))
             return
         if s.routine is not None:
-            made.append(self.called(s))
+            made.append(self.called(s, made, loads))
             return
         array = s.target.array
         parts: Any = s.value.args if s.how == How.FMA else (s.value,)  # type: ignore[union-attr]  # of a product
@@ -824,9 +824,11 @@ class Block:
 
     # -- whole matrices
 
-    def called(self, s: Statement) -> CallView:
+    def called(self, s: Statement, made: list[ItemView], loads: Loads) -> CallView:
         """Turn the call of a routine into a view."""
         routine: Any = s.routine
+        for access in s.touched:
+            self.look_up(access.indices, made, loads)
         dtype, read = s.target.array.dtype, s.value
         for name in (*FUNCTIONS[routine.name], routine.name):
             self.helpers.add((name, ctype(dtype), suffix(dtype)))

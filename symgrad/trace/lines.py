@@ -118,18 +118,24 @@ def error_line(error: BaseException) -> Line | None:
     return line_at(*own[-1]) if own else None
 
 
-def shortened(error: SymgradError) -> SymgradError:
-    """Return an error of a line of the user's with a traceback that ends there: symgrad's frames say nothing of it."""
-    made: TracebackType | None = None
-    last = error.__traceback__
-    entries = []
+def shortened(error: Exception) -> Exception:
+    """Return an error with a traceback without symgrad's frames, unless it is a fault of symgrad's.
+
+    What symgrad refuses ends in the user's line; what the user's code or a library raises has their frames.
+    """
+    refused = isinstance(error, SymgradError)
+    if not refused and raised_in_symgrad(error):
+        return error
+    last, entries = error.__traceback__, []
     while last is not None:
         entries.append(last)
         last = last.tb_next
+    made: TracebackType | None = None
     for one in reversed(entries):
-        if is_user_code(one.tb_frame.f_code.co_filename):
+        name = one.tb_frame.f_code.co_filename
+        if is_user_code(name) if refused else not name.startswith(_HERE + os.sep):
             made = TracebackType(made, one.tb_frame, one.tb_lasti, one.tb_lineno)
-    return error.with_traceback(made) if error.line is not None else error
+    return error.with_traceback(made)
 
 
 def raised_in_library(error: BaseException) -> bool:

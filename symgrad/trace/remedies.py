@@ -13,7 +13,7 @@ from symgrad.trace.lines import called, is_user_code
 _OPTIMUM = "optimizing outside of the traced function; inside, sg.custom_vjp with the implicit function's rule"
 _ROOT = "scipy.optimize.newton(f, x0), which is traced, or sg.custom_vjp with the implicit function's rule"
 _STEPS = "scipy.integrate.solve_ivp with t_eval= and an explicit method, or odeint"
-_NODES = "a rule of fixed nodes: nodes and weights of np.polynomial.legendre.leggauss, made outside, and a sum"
+_NODES = "scipy.integrate.fixed_quad(f, a, b, n=20)[0], which is traced: a rule of fixed nodes"
 _CHOSEN = "np.where(mask, x, 0), or np.sum(x[mask]), np.mean(x[mask])"
 _FOURIER = (
     "C @ x and -S @ x, the real and the imaginary part, with C, S = np.cos(k), np.sin(k) and "
@@ -27,7 +27,7 @@ SPARSE = (
 _DRAWN = "standard numbers drawn outside, as an argument: mean + scale * noise"
 
 OTHERWISE: dict[str, str] = {
-    **dict.fromkeys(("quad", "quad_vec", "dblquad", "tplquad", "nquad", "fixed_quad"), _NODES),
+    **dict.fromkeys(("quad", "quad_vec", "dblquad", "tplquad", "nquad"), _NODES),
     **dict.fromkeys(("solve_bvp", "ode"), _STEPS),
     **dict.fromkeys(("brentq", "brenth", "bisect", "ridder", "toms748"), _ROOT),
     "interp1d": "np.interp(x, points, values)",
@@ -37,7 +37,6 @@ OTHERWISE: dict[str, str] = {
     "poly1d": "np.polyval(p, x)", "Polynomial": "np.polyval(p[::-1], x)",
     "exp10": "10.0**x", "perm": "scipy.special.gamma(n + 1) / scipy.special.gamma(n - k + 1)",
     "softplus": "np.logaddexp(0, x)",
-    "filtfilt": "scipy.signal.lfilter(b, a, x), and of the result turned round, for a signal with zeros at its ends",
     "vectorize": "sg.vmap(f)(x), or the function on arrays itself",
     "fromiter": "np.stack([...])",
     "nditer": "for value in x.ravel()",
@@ -52,6 +51,8 @@ ROOMS: dict[str, str] = {
     "numpy.lib.scimath": "np.sqrt, np.log and their like, of numbers for which these are real",
     "numpy.ma": "np.where(mask, fill, data) with the plain data and mask",
     "numpy.matrixlib": "np.ndarray, with a @ b for products",
+    "scipy.spatial.transform": "a rotation's matrix by its formula: eye(3) + sin(t) * K + (1 - cos(t)) * K @ K for the "
+    "angle t = norm(w), where K is the matrix of the cross product with w / t",
     "scipy.interpolate": "a table's values outside, and piecewise linear inside: np.interp(x, xp, yp)",
     "scipy.special": "sg.extern with C of it and its derivative; docs/scipy.md lists the functions that have an answer",
 }

@@ -32,7 +32,7 @@ from symgrad.ops.declare import leaves
 from symgrad.ops.declare.forms import INT, PARTS, is_traced
 from symgrad.ops.elementwise.selection import astype
 from symgrad.trace.constants import compiled, constant, number, plain
-from symgrad.trace.lines import called, stores, subscripts, user_frame, user_line
+from symgrad.trace.lines import called, passes_on, stores, subscripts, user_frame, user_line
 from symgrad.trace.nested import elements, settled
 from symgrad.trace.remedies import OTHERWISE, asked_by, module_of, remedy, unreached
 from symgrad.trace.state import MARK, Trace, active, current, is_traced_code, unwatched
@@ -422,6 +422,7 @@ class Tracer:
     def __reduce_ex__(self, protocol: Any) -> NoReturn:
         self.__reduce__()
 
+    @passes_on  # an attribute that no array has
     def __getattr__(self, name: str) -> Any:
         if name == "flags" and (active.scipy or MARK in sys._getframe(1).f_globals):  # noqa: SLF001 - who asks
             return _FLAGS  # SciPy asks whether compiled code could read it, NumPy in which order it lies

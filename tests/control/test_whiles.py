@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import symgrad as sg
-from tests.table import richardson
+from tests.table import GENTLY, richardson
 
 PATHS = sg.Options(paths=60)
 
@@ -370,6 +370,25 @@ def test_a_for_that_runs_out_is_left_by_no_condition(fun):
         value, slope = compiled(x)
         np.testing.assert_allclose(value, fun(x), rtol=1e-12)
         np.testing.assert_allclose(slope, difference(fun, x), rtol=1e-7, atol=1e-9)
+
+
+def implicit_steps(c):
+    """Newton's steps with a matrix of the last point: the way back reads each step's factors where it kept them."""
+    x = c
+    for _ in range(12):
+        A = 4 * np.eye(2) + np.outer(x, x)
+        s = np.linalg.solve(A, c - x)
+        x = np.tanh(x + s + 0.1 * np.linalg.svd(A + np.diag(x))[1])
+        if np.linalg.norm(s) < 0.08:
+            break
+    return np.sum(np.sin(x))
+
+
+def test_factors_of_the_steps():
+    slope, at = sg.grad(implicit_steps, options=GENTLY), np.array([0.3, -0.5])
+    for x in (at, 2 * at):
+        want = [difference(lambda y, x=x, way=way: implicit_steps(x + y * way), 0.0, 1e-2) for way in np.eye(2)]
+        np.testing.assert_allclose(slope(x), want, rtol=1e-6)
 
 
 def test_collatz():

@@ -27,6 +27,7 @@ from tests.scipy.along import INTERPRETED, VERSION, agree
 
 si, so = scipy.integrate, scipy.optimize
 _rng = np.random.default_rng(5)
+SOS = np.array([[1.0, 0.2, 0.1, 1.0, -0.3, 0.2], [0.5, 0.1, 0.0, 1.0, 0.2, 0.1]])
 ARRAYS: dict[str, Any] = {
     "A": _rng.normal(size=(3, 3)) + 3 * np.eye(3), "B": _rng.normal(size=(3, 2)), "b": _rng.normal(size=3),
     "v": _rng.normal(size=7), "k": _rng.normal(size=3), "I": _rng.normal(size=(6, 7)), "K": _rng.normal(size=(3, 3)),
@@ -52,7 +53,11 @@ ss.convolve2d(I, e, 'valid')|ss.correlate(v, k)|ss.correlate(v, k, 'same')|ss.co
 ss.correlate(I, K, 'valid')|ss.correlate(I, e, 'same')|ss.correlate2d(I, K, 'valid')|ss.correlate2d(I, e, 'same')
 ss.correlate2d(I, e, 'full', 'fill', 0.5)|ss.correlate(k, v)|ss.correlate(v[:4], k, 'same')
 ss.lfilter(k, [1.0, 0.5, 0.2], v)|ss.lfilter([1.0, 0.3], k + np.array([3.0, 0, 0]), v)|ss.lfilter(k, [2.0], I, axis=0)
-ss.lfilter([1.0], [1.0, -0.4], I)|ss.chirp(v, 1.0, 1.0, 2.0)|ss.gausspulse(v, fc=0.5)|sd.cdist(X, Y)
+np.concatenate(ss.lfilter([1.0, 0.3], k + np.array([3.0, 0, 0]), v, zi=b[:2]))|ss.lfilter(k, [2.0], v, zi=p[:2])[1]
+np.hstack(ss.lfilter(k, [1.0, 0.5], I[:, :1], zi=I[:, :2]))|ss.filtfilt([0.3, 0.2], [1.0, -0.4], I, axis=0, padlen=3)
+ss.sosfilt(SOS, I, axis=0)|ss.sosfilt(SOS, I, 0, I[:4].reshape(2, 2, 7) * s)[1]|ss.sosfiltfilt(SOS, v, padlen=4)
+ss.lfilter([1.0], [1.0, -0.4], I)|si.fixed_quad(lambda t: np.exp(-s * t), 0.0, 1.5)[0]
+ss.chirp(v, 1.0, 1.0, 2.0)|ss.gausspulse(v, fc=0.5)|sd.cdist(X, Y)
 sd.cdist(X, Y, 'sqeuclidean')|sd.cdist(X, Y, 'cityblock')|sd.cdist(X, Y, 'chebyshev')|sd.cdist(X, Y, 'minkowski', p=3)
 sd.cdist(X, Y, 'cosine')|sd.cdist(X, Y, 'correlation')|sd.cdist(X, Y, 'braycurtis')|sd.cdist(X, Y, 'canberra')
 sd.cdist(X, Y, 'seuclidean')|sd.cdist(X, Y, 'mahalanobis')|sd.pdist(X)|sd.pdist(X, 'cosine')
@@ -142,7 +147,7 @@ def test_quotients_of_gamma_functions_at_their_poles() -> None:
     (lambda x: la.solve(x, x[0], assume_a="banded"), "assume_a='banded'"),
     (lambda x: sd.cdist(x, x, "jaccard"), "metric='jaccard'"),
     (lambda x: sd.pdist(x[0]), "a point in each row"),
-    (lambda x: ss.lfilter([1.0], [1.0, 0.5], x, zi=x[:, :1]), "zi="),
+    (lambda x: ss.hilbert(x[0]), "scipy.signal.hilbert"),
     (lambda x: nd.zoom(x, 2.0, order=1), "scipy.ndimage.zoom"),
     (lambda x: nd.map_coordinates(x, x[:2], order=3), "scipy.ndimage.map_coordinates"),
     (lambda x: si.quad(lambda t: t, 0.0, x[0, 0]), "scipy.integrate.quad"),

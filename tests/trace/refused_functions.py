@@ -253,6 +253,16 @@ def unpack_a_number(x, y):
     return a + b
 
 
+@vector(ShapeError, "dot: shapes (3,) and (4, 3) have the extents [3] and [4] along axes [0] and [0]")
+def dot_of_other_extents(x, y):
+    return np.dot(x, np.ones((4, 3)))
+
+
+@vector(ShapeError, "vdot: shapes (3,) and (2,) have the extents [3] and [2]")
+def vdot_of_other_extents(x, y):
+    return np.vdot(x, x[:2])
+
+
 @vector(ShapeError, "einsum 'ij,k->': 'ij' names 2 axes of an array with shape (3,)")
 def labels_for_another_rank(x, y):
     return np.einsum("ij,k->", x, y)

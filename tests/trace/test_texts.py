@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import linecache
 import os
 import subprocess
@@ -90,6 +91,22 @@ def test_the_traceback_ends_in_the_cell(monkeypatch):
     frames = traceback.extract_tb(caught.value.__traceback__)
     assert [(frame.filename, frame.name) for frame in frames[2:]] == [(name, "loss")]
     assert frames[-1].line == "return np.sum(np.roots(x))"
+
+
+@pytest.mark.parametrize(("text", "last"), [
+    ("unknown(x)", "loss"), ("{}['a'] + x", "loss"), ("x.no_such_attribute", "loss"), ("json.loads('{')", "raw_decode"),
+    ("x", ""), ("(x[0], x)", ""),
+])
+def test_no_traceback_has_symgrads_frames(monkeypatch, text, last):
+    """Neither what Python or a library raises in the user's code, nor what is refused as a whole."""
+    monkeypatch.delenv("SYMGRAD_VERIFY")
+    names: dict[str, Any] = {"json": json}
+    exec(TWO.format(text), names)
+    with pytest.raises(Exception) as caught:  # noqa: PT011 - each raises another one
+        sg.value_and_grad(names["loss"])(X)
+    frames = traceback.extract_tb(caught.value.__traceback__)
+    assert [frame.name for frame in frames if frame.filename.startswith(str(Path(sg.__file__).parent))] == ["__call__"]
+    assert not last or frames[-1].name == last
 
 
 def test_warnings_point_at_the_users_line():

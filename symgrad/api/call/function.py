@@ -219,15 +219,9 @@ class Function(Generic[P, R]):
             outer = current()
             if outer is not None:
                 return self._inline(outer, call)  # type: ignore[no-any-return]
-            for leaf in call.leaves:
-                if type(leaf) is Spec:
-                    raise ArgumentError(
-                        f"{self.__name__}() was called with the spec {leaf}, which has no values",
-                        instead=".lower(...) of specs, to look at what is compiled; specs=(...) where "
-                        f"{self.__name__} is made, to compile for them; arrays in calls",
-                    )
+            self._refuse_specs(call.leaves)
             entry, result = self._taken(self._find(call), call, _run)
-        except SymgradError as error:
+        except Exception as error:
             if self._options.verifies or active.entered:
                 raise
             __tracebackhide__ = True  # IPython and pytest go past this frame
@@ -235,6 +229,15 @@ class Function(Generic[P, R]):
         if not active.outside and entry.short is not None:
             self._next_by(entry.short)
         return result
+
+    def _refuse_specs(self, leaves: list[Any]) -> None:
+        for leaf in leaves:
+            if type(leaf) is Spec:
+                raise ArgumentError(
+                    f"{self.__name__}() was called with the spec {leaf}, which has no values",
+                    instead=".lower(...) of specs, to look at what is compiled; specs=(...) where "
+                    f"{self.__name__} is made, to compile for them; arrays in calls",
+                )
 
     def _next_by(self, short: Short) -> None:
         """Let the next calls try a short way first, then those before: of other conditions, or of other sizes."""

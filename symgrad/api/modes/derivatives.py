@@ -22,6 +22,7 @@ from symgrad.ops.arrays.copies import filled
 from symgrad.ops.arrays.views import broadcast_to, embed_diagonal, reshape
 from symgrad.options import Options
 from symgrad.trace import optree
+from symgrad.trace.lines import definition
 from symgrad.trace.signature import Signature, flatten, signature_of
 from symgrad.trace.tracer import Tracer, as_node
 from symgrad.transforms.derive.batch import batch
@@ -152,12 +153,14 @@ def loss_at(fun: Any, signature: Signature, leaves: list[Any], *, has_aux: bool)
     children = point.tree.children()
     if point.has_aux:
         if point.tree.type is not tuple or len(children) != 2 or children[0].num_leaves != 1:
-            raise ArgumentError("has_aux=True needs a function that returns a pair (loss, extras)")
+            raise ArgumentError(
+                "has_aux=True needs a function that returns a pair (loss, extras)", line=definition(fun),
+            )
     elif point.tree.num_leaves != 1 or children:
         raise ArgumentError(
             f"grad needs a function that returns one floating-point number; {point.program.name}() returns "
             + (f"a structure of {point.tree.num_leaves} arrays" if point.tree.num_leaves else "no array"),
-            instead="return the loss alone, or (loss, extras) with has_aux=True",
+            line=definition(fun), instead="return the loss alone, or (loss, extras) with has_aux=True",
         )
     return point
 

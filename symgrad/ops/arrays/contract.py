@@ -209,28 +209,28 @@ def _typed(x: Any) -> Any:
     return x if getattr(x, "weak", None) is None else x.astype(x.dtype)
 
 
-def _along_one(a: Any, b: Any, axis: int) -> Any:
+def _along_one(name: str, a: Any, b: Any, axis: int) -> Any:
     """Sum products along the last axis of one array, and along one of the other."""
     a, b = lift(a), lift(b)
     if a.ndim == 0 or b.ndim == 0:
         return np.multiply(_typed(a), _typed(b))
-    return tensordot(a, b, ([-1], [max(axis, -b.ndim)]))
+    return _over(name, a, b, [a.ndim - 1], [max(axis + b.ndim, 0)])
 
 
 @answers(np.dot)
 def dot(a: Any, b: Any, out: Any = None) -> Any:
     refuse("dot", out=out)
-    return _along_one(a, b, -2)
+    return _along_one("dot", a, b, -2)
 
 
 @answers(np.inner)
 def inner(a: Any, b: Any, /) -> Any:
-    return _along_one(a, b, -1)
+    return _along_one("inner", a, b, -1)
 
 
 @answers(np.vdot)
 def vdot(a: Any, b: Any, /) -> Any:
-    return np.tensordot(np.ravel(a), np.ravel(b), axes=1)
+    return _over("vdot", lift(np.ravel(a)), lift(np.ravel(b)), [0], [0])
 
 
 @answers(np.tensordot)
@@ -240,11 +240,15 @@ def tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
         pair_a, pair_b = list(range(a.ndim - int(axes), a.ndim)), list(range(int(axes)))
     else:
         pair_a, pair_b = [list(p) if isinstance(p, (list, tuple)) else [p] for p in axes]
-    pair_a = [normal_axis(k, a.ndim) for k in pair_a]
-    pair_b = [normal_axis(k, b.ndim) for k in pair_b]
-    if len(pair_a) != len(pair_b) or any(shape_of(a)[i] != shape_of(b)[j] for i, j in zip(pair_a, pair_b, strict=True)):
-        shown = f"{shapes.show(shape_of(a))} and {shapes.show(shape_of(b))}"
-        raise ShapeError(f"tensordot: {shown} do not fit along {pair_a} and {pair_b}")
+    return _over("tensordot", a, b, [normal_axis(k, a.ndim) for k in pair_a], [normal_axis(k, b.ndim) for k in pair_b])
+
+
+def _over(name: str, a: Any, b: Any, pair_a: list[int], pair_b: list[int]) -> Any:
+    """Sum products over axes of two arrays, for the function that a user called."""
+    extents_a, extents_b = [[shape_of(x)[k] for k in pair] for x, pair in ((a, pair_a), (b, pair_b))]
+    if extents_a != extents_b:
+        shown = f"shapes {shapes.show(shape_of(a))} and {shapes.show(shape_of(b))}"
+        raise ShapeError(f"{name}: {shown} have the extents {extents_a} and {extents_b} along axes {pair_a} and {pair_b}")
     labels_a = list(LETTERS[: a.ndim])
     labels_b = list(LETTERS[a.ndim : a.ndim + b.ndim])
     for i, j in zip(pair_a, pair_b, strict=True):

@@ -162,24 +162,54 @@ def fftconvolve(in1: Any, in2: Any, mode: str = "full", axes: Any = None) -> Any
 
 @answers(Late("signal._sigtools._linear_filter"))
 def linear_filter(b: Any, a: Any, x: Any, axis: int, zi: Any = None) -> Any:
-    """Filter along an axis: ``a[0] * y[t] = b[0] * x[t] + b[1] * x[t - 1] + ... - a[1] * y[t - 1] - ...``."""
-    if zi is not None:
-        raise UnsupportedError("scipy.signal.lfilter(..., zi=) on traced arrays", instead="leave zi= away")
+    """Filter along an axis: ``a[0] * y[t] = b[0] * x[t] + b[1] * x[t - 1] + ... - a[1] * y[t - 1] - ...``.
+
+    An initial state is what the input before adds to the first outputs; with one the state at the end is a result too.
+    """
     x = np.moveaxis(lift(x), axis, 0)
     b, a = lift(b) / a[0], lift(a) / a[0]
-    count, taps, order = shape_of(x)[0], shape_of(b)[0], shape_of(a)[0] - 1
-    padded = np.concatenate([np.zeros((taps - 1, *shape_of(x)[1:]), x.dtype), x])
-    driven = sum(b[k] * sliced(padded, 0, taps - 1 - k, count) for k in range(taps))
-    if not order or count == 0:
-        return np.moveaxis(driven, 0, axis)
-    kind = np.result_type(driven.dtype, a.dtype)
-    rest, scalars = shape_of(driven)[1:], [a[k].astype(kind) for k in range(1, order + 1)]
-    before = [broadcast_to(0 * scalars[0] if is_traced(scalars[0]) else lift(0, kind), shape=rest)] * order
-    steps = scan(
-        *scalars, *before, driven.astype(kind), body=_recurrence(order, rest, kind), length=count, fixed=order,
-        carried=order, reverse=False,
-    )
-    return np.moveaxis(result(steps, number=order), 0, axis)
+    (count, *rest), taps, order = shape_of(x), shape_of(b)[0], shape_of(a)[0] - 1
+    padded = np.concatenate([np.zeros((taps - 1, *rest), x.dtype), x])
+    y = sum(b[k] * sliced(padded, 0, taps - 1 - k, count) for k in range(taps))
+    delays = max(taps - 1, order)
+    if zi is not None:
+        state = broadcast_to(np.moveaxis(lift(zi), axis, 0), shape=(delays, *rest))
+        state = np.concatenate([state, np.zeros((count, *rest), state.dtype)])
+        y = y + state[:count]
+    if order and count != 0:
+        kind = np.result_type(y.dtype, a.dtype)
+        scalars = [a[k].astype(kind) for k in range(1, order + 1)]
+        before = [broadcast_to(0 * scalars[0] if is_traced(scalars[0]) else lift(0, kind), shape=tuple(rest))] * order
+        steps = scan(
+            *scalars, *before, y.astype(kind), body=_recurrence(order, tuple(rest), kind), length=count, fixed=order,
+            carried=order, reverse=False,
+        )
+        y = result(steps, number=order)
+    if zi is None:
+        return np.moveaxis(y, 0, axis)
+    end = state[count:] + _remembered(b, x, delays) - _remembered(a, y, delays)
+    return np.moveaxis(y, 0, axis), np.moveaxis(end, 0, axis)
+
+
+def _remembered(taps: Any, signal: Any, delays: int) -> Any:
+    """Return what the end of a signal adds to outputs behind it: ``taps[k + 1] * signal[-1] + taps[k + 2] * ...``."""
+    count, *rest = shape_of(signal)
+    last = np.concatenate([np.zeros((delays, *rest), signal.dtype), signal])[count:][::-1]
+    taps = np.concatenate([taps, np.zeros(2 * delays, taps.dtype)])
+    ahead = np.stack([taps[k + 1 : k + 1 + delays] for k in range(delays)]) if delays else np.zeros((0, 0))
+    return np.tensordot(ahead, last, 1)
+
+
+@answers(Late("signal.sosfilt"))
+def sosfilt(sos: Any, x: Any, axis: int = -1, zi: Any = None) -> Any:
+    """Filter by second-order sections, one after the other."""
+    sos, x, ends = lift(sos), lift(x), []
+    for k in range(shape_of(sos)[0]):
+        x = linear_filter(sos[k, :3], sos[k, 3:], x, axis, None if zi is None else lift(zi)[k])
+        if zi is not None:
+            x, end = x
+            ends.append(end)
+    return x if zi is None else (x, np.stack(ends))
 
 
 def _recurrence(order: int, rest: Any, kind: Any) -> Program:
