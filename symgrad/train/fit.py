@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from symgrad.api.step.fused import owned
 from symgrad.api.step.step import Step
 from symgrad.api.trees import tree_map
 from symgrad.errors import ArgumentError, ArgumentValueError, NonFiniteError, SymgradError
@@ -216,12 +217,8 @@ def _as_before(step: Any, source: Any, count: int, params: Any, state: Any) -> s
     while len(kinds) < count and (arrays := next(samples, None)) is not None:
         if kind(arrays) not in kinds:
             kinds.add(kind(arrays))
-            step(*tree_map(_own, (params, state)), *arrays)
+            step(*tree_map(owned, (params, state)), *arrays)
     return kinds
-
-
-def _own(leaf: Any) -> Any:
-    return leaf.copy() if isinstance(leaf, np.ndarray) else leaf
 
 
 @contextmanager

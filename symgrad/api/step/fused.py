@@ -251,7 +251,7 @@ class Fused:
             return None
         code, results = found
         if code == MEET:
-            raise self.meeting(leaves)
+            self.refuse_shared(leaves)
         value = results[0] if self.values.is_leaf() else optree.tree_unflatten(self.values, results)
         return (code, *self.put_back(leaves, state), value)
 
@@ -261,7 +261,7 @@ class Fused:
         """Take a step for each of some batches, see `Steps.many`; numbers that are written stand in the leaves."""
         code = self.steps.many(self.with_outside(leaves), [*results], order, begin, batches)
         if code == MEET:
-            raise self.meeting(leaves)
+            self.refuse_shared(leaves)
         return code
 
     @property
@@ -285,22 +285,29 @@ class Fused:
         state.update(new_state)
         return new_params, state
 
-    def meeting(self, leaves: list[Any]) -> ArgumentValueError:
-        """Say which arrays share memory, one of which is written."""
-        named = [(k, leaf) for k, leaf in enumerate(leaves) if isinstance(leaf, np.ndarray)]
-        written = self.update.results
-        one, other = next(
-            (j, k) for j, a in named for k, b in named
-            if j in written and k != j and (k > j or k not in written) and np.may_share_memory(a, b)
-        )
-        names = [self.shown(k) for k in (one, other)]
-        return ArgumentValueError(
-            f"donate=True: {names[0]} shares memory with {names[1]}", instead=f"{names[0]}.copy(), or donate=False"
-        )
+    def refuse_shared(self, leaves: list[Any]) -> None:
+        """Raise what names the arrays that C found to share memory."""
+        arrays = [(k in self.update.results, (self.shown(k), leaf))
+                  for k, leaf in enumerate(leaves) if isinstance(leaf, np.ndarray)]
+        check_apart(*[[array for is_written, array in arrays if is_written is one] for one in (True, False)])
 
     def shown(self, k: int) -> str:
         """Name a leaf as the user would."""
         return shown(self.names[k])
+
+
+def check_apart(written: Sequence[tuple[str, Any]], read: Sequence[tuple[str, Any]]) -> None:
+    """Check that named arrays that are written share no memory with each other, or with those that are read.
+
+    Raises:
+        ArgumentValueError: two do.
+    """
+    for k, (name, one) in enumerate(written):
+        for other, array in (*written[k + 1 :], *read):
+            if np.may_share_memory(one, array):
+                raise ArgumentValueError(
+                    f"donate=True: {name} shares memory with {other}", instead=f"{name}.copy(), or donate=False"
+                )
 
 
 def with_numbers(report: Callable[[Any], Any], half: tuple[Entry, Sequence[Any]]) -> Any:

@@ -20,6 +20,7 @@ from symgrad.api.step.fused import (
     NUMPYS,
     Fused,
     Moved,
+    check_apart,
     leaves_kept,
     owned,
     parts,
@@ -536,7 +537,7 @@ def _with_numpys(tree: Tree) -> Tree:
     leaves, structure = flattened(tree)
     if not any(type(leaf) in NUMPYS for leaf in leaves):
         return tree
-    return optree.tree_unflatten(structure, [NUMPYS.get(type(leaf), _itself)(leaf) for leaf in leaves])
+    return optree.tree_unflatten(structure, [NUMPYS.get(type(leaf), lambda one: one)(leaf) for leaf in leaves])
 
 
 def _settled(state: Tree) -> Tree:
@@ -550,10 +551,6 @@ def _settled(state: Tree) -> Tree:
 
 def _is_rate(value: Any) -> bool:
     return isinstance(value, (int, float, np.number)) or (isinstance(value, np.ndarray) and not value.ndim)
-
-
-def _itself(leaf: Any) -> Any:
-    return leaf
 
 
 def _summed(one: Any, other: Any) -> Any:
@@ -588,15 +585,8 @@ def _check_donated(params: Tree, state: Tree, moved: Sequence[int], grads: Mappi
                 f"donate=True: {name} does not lie row by row, aligned and in native byte order (its strides are "
                 f"{array.strides})", instead=instead,
             )
-    read = [(f"the gradient of {path}", slope) for path, slope in grads.items() if isinstance(slope, np.ndarray)]
-    for k, (name, array) in enumerate(arrays):
-        for other, one in (*arrays[:k], *read):
-            if np.may_share_memory(array, one):
-                names = (name, other) if other.startswith("the") else (other, name)
-                raise ArgumentValueError(
-                    f"donate=True: {names[0]} shares memory with {names[1]}",
-                    instead=f"{names[0]}.copy(), or donate=False",
-                )
+    slopes = [(f"the gradient of {path}", slope) for path, slope in grads.items() if isinstance(slope, np.ndarray)]
+    check_apart(arrays, slopes)
 
 
 def _put_in_place(old: tuple[Tree, Tree], new: tuple[Tree, Tree]) -> tuple[Tree, Tree]:
