@@ -209,6 +209,7 @@ def test_short_waits_leave_the_environment_as_it_was(monkeypatch: pytest.MonkeyP
     with short_waits():
         assert int(os.environ["GOMP_SPINCOUNT"]) < 300_000
         assert os.environ["OMP_WAIT_POLICY"] == "active", "else two teams would not wait at all"
+        assert int(os.environ["KMP_BLOCKTIME"]) < 200, "else LLVM's runtime would wait for ever by that"
     assert not {"GOMP_SPINCOUNT", "OMP_WAIT_POLICY"} & os.environ.keys()
     monkeypatch.setenv("OMP_WAIT_POLICY", "active")
     with short_waits():
