@@ -26,8 +26,8 @@ _WAITS = {"GOMP_SPINCOUNT": "2000", "OMP_WAIT_POLICY": "active", "KMP_BLOCKTIME"
 """How often a thread looks for work before it sleeps: some 20 us. libgomp's own 300,000 take the processor from
 whoever else runs, who then keeps our thread waiting: a loop of 1 ms took 9 ms beside one busy process. By its policy it
 looks half as often once there are more threads than processors, as where two threads of Python have teams, and not 100
-times: a step of training after an epoch, which Python's worker takes, took 75 us and not 113. To LLVM's runtime the policy
-says to look for ever, unless it is told for how many milliseconds."""
+times: a step of training after an epoch, which Python's worker takes, took 75 us and not 113. To LLVM's runtime the
+policy says to look for ever, unless it is told for how many milliseconds."""
 
 
 @contextmanager
