@@ -247,8 +247,8 @@ def _over(name: str, a: Any, b: Any, pair_a: list[int], pair_b: list[int]) -> An
     """Sum products over axes of two arrays, for the function that a user called."""
     extents_a, extents_b = [[shape_of(x)[k] for k in pair] for x, pair in ((a, pair_a), (b, pair_b))]
     if extents_a != extents_b:
-        shown = f"shapes {shapes.show(shape_of(a))} and {shapes.show(shape_of(b))}"
-        raise ShapeError(f"{name}: {shown} have the extents {extents_a} and {extents_b} along axes {pair_a} and {pair_b}")
+        shown = f"shapes {shapes.show(shape_of(a))} and {shapes.show(shape_of(b))} have the extents"
+        raise ShapeError(f"{name}: {shown} {extents_a} and {extents_b} along axes {pair_a} and {pair_b}")
     labels_a = list(LETTERS[: a.ndim])
     labels_b = list(LETTERS[a.ndim : a.ndim + b.ndim])
     for i, j in zip(pair_a, pair_b, strict=True):
