@@ -860,6 +860,16 @@ def test_caches_keep_plain_values() -> None:
     assert logarithms.cache_info().currsize == 1
 
 
+def test_a_cached_property_that_is_deleted_is_computed_anew() -> None:
+    kernel = Kernel(np.array([3.0, 4.0]))
+    f = sg.jit(lambda x: x * kernel.norm, options=NONE)
+    np.testing.assert_array_equal(f(X), 5.0 * X)
+    kernel.widths = np.array([6.0, 8.0])
+    np.testing.assert_array_equal(f(X), 5.0 * X)  # which is kept, as without symgrad
+    del kernel.norm
+    np.testing.assert_array_equal(f(X), 10.0 * X)
+
+
 def test_caches_of_traced_values_end_with_the_trace() -> None:
     slope = sg.grad(lambda x: Kernel(x).norm + np.sum(Kernel(x).scaled(3)), options=NONE)
     np.testing.assert_allclose(slope(X), X / np.linalg.norm(X) + 3)

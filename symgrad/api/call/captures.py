@@ -19,7 +19,7 @@ import weakref
 from array import array
 from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache, partial, wraps
@@ -534,6 +534,9 @@ class _Survey:
                 slot = Slot(value, name, partial(getattr, value), partial(object.__setattr__, value))
                 self.place(slot, shown, paths, only_arrays=only)
                 continue
+            if type(own) is dict and holders and isinstance(vars(holders[0])[name], cached_property) and not module:
+                with suppress(Exception):  # the function meets it where it reads it
+                    getattr(value, name)  # from now on an attribute, which who deletes it has computed anew
             if type(own) is dict and (name in own or holders or name in self.texts):
                 self.place(Slot(own, name, own.get, own.__setitem__), shown, paths, only_arrays=only)
             for holder in () if type(own) is dict and name in own else filter(_is_users, holders):
