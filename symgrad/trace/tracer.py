@@ -11,6 +11,7 @@ import re
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from types import FrameType
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
@@ -36,6 +37,9 @@ from symgrad.trace.lines import called, passes_on, stores, subscripts, user_fram
 from symgrad.trace.nested import elements, settled
 from symgrad.trace.remedies import OTHERWISE, asked_by, module_of, remedy, unreached
 from symgrad.trace.state import MARK, Trace, active, current, is_traced_code, unwatched
+
+ASKED: list[Callable[[FrameType], None]] = []
+"""What looks at the user's frame in which a traced value is asked for an array: it may call what needs a stand-in."""
 
 
 class NoSuchAttribute(UnsupportedError, AttributeError):  # noqa: N818 - stands beside AttributeError
@@ -294,13 +298,12 @@ class Tracer:
         return of(value)
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> NoReturn:
-        from symgrad.trace.numpy.replaced import note_site
-
         name, function = asked_by()
         known = module_of(function).startswith(("numpy", "scipy"))
         frame = user_frame()
         if frame is not None:
-            note_site(frame)
+            for note in ASKED:
+                note(frame)
         frame = None if name else frame
         if frame is not None and stores(frame):
             raise no_place(user_line())

@@ -45,6 +45,7 @@ from symgrad.trace.numpy.creation import DRAWS, MAKERS, frozen, of_lists
 from symgrad.trace.numpy.own import ERRORS, REFUSED, indexed
 from symgrad.trace.remedies import module_of, remedy
 from symgrad.trace.state import active, beside, current
+from symgrad.trace.tracer import ASKED
 
 
 class Replaced:
@@ -151,6 +152,9 @@ def note_site(frame: FrameType) -> None:
         return
     if getattr(sys.modules.get(module_of(function)), name, None) is function:
         _note(frame.f_code, Replaced(function, name, _cast if is_type else _of_arrays))
+
+
+ASKED.append(note_site)
 
 
 def note_constructor(error: BaseException) -> None:
