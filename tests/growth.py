@@ -66,7 +66,7 @@ class Growth:
             Unfit: it is not.
         """
         value = evaluated(text, {**self.functions, **self.values}, LARGEST, self.size)
-        others = [evaluated(text, values, 1e3, 64 * self.size) for values in self.elsewhere]
+        others = [evaluated(text, {**self.functions, **values}, 1e3, 64 * self.size) for values in self.elsewhere]
         name = f"v{len(self.values)}"
         self.lines.append(f"{name} = {text}")
         self.used |= {n for n in self.values if n in text}

@@ -344,6 +344,14 @@ def indexed(g: Growth) -> None:
     g.line(g.rng.choice(["{0}[{1}]", "np.take({0}, {1}, axis=0)"]).format(a, i))
 
 
+def placed(g: Growth) -> None:
+    """Write at places of which some come twice, and add there."""
+    a = g.pick(ndim=1)
+    b = next((n for n in reversed(g.values) if g.shape(n) == g.shape(a)[:1]), a)
+    function = g.rng.choice(["place", "place_pairs", "add_at_places"])
+    g.line(f"{function}({a}, np.argsort({b}, axis=0) // 2)")
+
+
 def joined(g: Growth) -> None:
     a = g.pick("f")
     b = g.partner(a)
@@ -691,6 +699,7 @@ OPEN: list[tuple[Callable[[Growth], None], int]] = [
     (joined, 4),
     (running, 5),
     (extremum, 3),
+    (placed, 3),
 ]
 """Kinds of lines whose text holds no extent."""
 ASKING: list[tuple[Callable[[Growth], None], int]] = [

@@ -16,6 +16,7 @@ import numpy as np
 
 from tests.growth import SIZE, Growth, Unfit
 from tests.program_lines import ASKING, KINDS, OPEN
+from tests.writers import OPEN_NAMES, OPEN_TEXT
 
 Array = np.ndarray[Any, Any]
 
@@ -121,7 +122,7 @@ def random_open_program(seed: int, *, asking: bool = False) -> Written:
     With `asking`, it may do something else for some extents than for others.
     """
     rng = Random(seed)
-    g = Growth(rng, symbolic=True)
+    g = Growth(rng, symbolic=True, functions=OPEN_NAMES)
     draw = np.random.default_rng(seed)
     sizes = [dict(zip("nmk", each, strict=True)) for each in SIZES]
     forms: list[tuple[Any, ...]] = [("n",), ("n", "m"), ("m",), ("m", "k"), (), ("n", 3), ("k", "n"), ("n", "m", "k")]
@@ -133,7 +134,7 @@ def random_open_program(seed: int, *, asking: bool = False) -> Written:
     g.values, *g.elsewhere = [{f"p{k}": array for k, array in enumerate(arrays)} for arrays in drawn]
     grow(g, ASKING if asking else OPEN, rng.randrange(1, 16))
     specs = tuple([f"f64[{','.join(map(str, shape))}]" for shape in shapes])
-    text = HEAD + _text(g, [f"p{k}" for k in range(len(shapes))])
+    text = HEAD + OPEN_TEXT + _text(g, [f"p{k}" for k in range(len(shapes))])
     return Written(seed, text, drawn[0], tuple(range(len(shapes))), specs, tuple(drawn[1:]))
 
 

@@ -90,6 +90,30 @@ def put_and_filled(a):
 NAMES: dict[str, Any] = {"np": np}
 exec(TEXT, NAMES)
 
+OPEN_TEXT = """
+
+def place(a, i):
+    out = np.array(a)
+    out[i] = 0.5 * a
+    return out
+
+
+def place_pairs(a, i):
+    out = np.zeros((a.shape[0], a.shape[0], *a.shape[1:]))
+    out[np.arange(a.shape[0]), i] = a
+    return np.sum(out, axis=0)
+
+
+def add_at_places(a, i):
+    out = np.zeros_like(a)
+    np.add.at(out, i, a)
+    return out
+"""
+"""Functions whose text holds no extent."""
+
+OPEN_NAMES: dict[str, Any] = {"np": np}
+exec(OPEN_TEXT, OPEN_NAMES)
+
 
 def rows(g: Growth) -> None:
     a = g.pick(ndim=1)
@@ -150,6 +174,7 @@ WRITES = (
     "for n in {q}: {r}[n][0] += {s}", "for n in {q}: {r}[n, ..., -1:] = {r}[n - 1, ..., :1]",
     "{r}[np.array({i})] += {s}", "{r}[np.array({i})][0] = {s}", "np.put({r}[{i}], [0], {s})", "{r}.T[{j}] -= {w}",
     "{w} -= {r}[{i}]", "{r}[{i}] = {r}[{m}]", "{r}[{i}] = {w}",
+    "{r}[:, None] = {x}", "{r}[..., None] = {r}[..., :1]", "{w}[None, ..., None] -= {s}", "{r}[{i}, None] = {x}",
     "{r}[{q}] = np.arange(1.0, len({q}) + 1).reshape(-1, *[1] * ({r}.ndim - 1)) * {s}",
 )
 """Writes into an array `r` and into a part `w` of it."""

@@ -10,7 +10,7 @@ import optree
 import pytest
 
 import symgrad as sg
-from symgrad.errors import ConcretizationError, SymgradError
+from symgrad.errors import ConcretizationError, NoGradient, SymgradError
 from symgrad.ir.evaluate import evaluate
 from symgrad.ir.verify import verify
 from symgrad.ops import load
@@ -76,6 +76,31 @@ def test_unknown_extents(call: Call) -> None:
     for more in (0, 3):
         arrays = draw(tuple([tuple([d if d == 1 else d + more for d in shape]) for shape in call.shapes]), kind)
         agree(evaluate(traced, arrays), quiet(call.call, *arrays), 2e-14)
+
+
+def test_gradients_of_unknown_extents() -> None:
+    """Derived with a symbol for each extent, a call's gradient is what it is for numbers."""
+    for call in CALLS:
+        if call.known or "d" not in call.kinds or any(0 in s for s in call.shapes):
+            continue
+
+        def gradient(*arrays: Any, call: Any = call) -> Any:
+            def loss(*a: Any) -> Any:
+                leaves = optree.tree_leaves(quiet(call.call, *a))  # noqa: B023 - called in its round
+                floats = [x for x in leaves if getattr(x, "dtype", None) in (np.float32, np.float64)]
+                return sum([np.sum(x * x) for x in floats], np.float64(0))
+
+            return sg.grad(loss, argnums=tuple(range(len(arrays))))(*arrays)
+
+        arrays = draw(tuple([tuple([d if d == 1 else d + 3 for d in shape]) for shape in call.shapes]), "d")
+        names = [",".join(str(d) if d == 1 else f"n{d}" for d in shape) for shape in call.shapes]
+        try:
+            alone = program(gradient, [Spec(a.shape, a.dtype) for a in arrays])
+        except NoGradient:
+            continue
+        found = evaluate(program(gradient, [spec(f"f64[{name}]") for name in names]), arrays)
+        for x, expected in zip(found, evaluate(alone, arrays), strict=True):
+            np.testing.assert_allclose(x, expected, rtol=1e-12, atol=1e-12, err_msg=call.text)
 
 
 # -- the table's calls with other arguments: lists, constants, traced numbers, sequences that are no list

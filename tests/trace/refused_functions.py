@@ -155,6 +155,12 @@ def element_of_a_selection(x, y):
     return x[x > 1][0]
 
 
+@vector(ConcretizationError, "a write into it", "np.where(mask, x, 0)")
+def write_into_a_selection(x, y):
+    chosen = x[x > 1]
+    chosen[...] = 0.5
+
+
 @vector(ConcretizationError, "the attribute 'sort' of it")
 def method_of_a_selection(x, y):
     x[x > 1].sort()

@@ -12,6 +12,7 @@ from symgrad.errors import (
     ConcretizationError,
     LeakedTracerError,
     MutationError,
+    ShapeError,
     SymgradError,
     UnsupportedError,
 )
@@ -101,6 +102,12 @@ def argument_through_a_mask(x, y):
 @vector(MutationError, "the argument 'a1'", "a1.copy()")
 def argument_by_a_traced_index(x, y):
     y[x.astype(int)] = 0.0
+
+
+@vector(ShapeError, "cannot broadcast (3,) to (3, 1)")
+def vector_along_a_new_axis(x, y):
+    a = np.zeros(3)
+    a[:, None] = x
 
 
 @vector(MutationError, "how many elements it takes depends on values", "x[mask] = array[mask]")

@@ -51,6 +51,17 @@ def writes_through_views(v):
 
 
 @program(V)
+def new_axes_in_the_index(v):
+    a, b, c = np.zeros((3, 3)), np.ones((3, 3)), np.zeros((2, 3))
+    a[..., None] = v[:, None]  # along the columns
+    b[:, None] += v
+    b[1, None, :, None] = v[:, None] * 2
+    c[None, :, None, 1] = v[:1]
+    c[:, None] -= v
+    return a, b, c
+
+
+@program(V)
 def whole_arrays(v):
     a, b, c = np.empty(3), np.empty((2, 3)), np.zeros((2, 2))
     a[:] = v

@@ -28,7 +28,8 @@ np.array_split({a}, 2)[0]|np.hsplit({a}, 3)[1]|np.vsplit({a}, 3)[1]|np.dsplit({a
 np.diagonal({a})|np.linalg.diagonal({a})|np.real_if_close({a})|np.meshgrid({a}, {a}, copy=False)[0]
 np.real_if_close({a}[i])|np.real({a}[i])|np.split({a}[i], 3)[1]|np.expand_dims({a}[:, i], 1)|np.flip({a}[i])|{a}.T
 {a}.mT|{a}.real|{a}.conj()|{a}.conjugate()|{a}[i].conj()|{a}.diagonal()|{a}.squeeze()|{a}.swapaxes(0, 1)
-{a}.transpose()|{a}.transpose(0, 1)|{a}[i].T
+{a}.transpose()|{a}.transpose(0, 1)|{a}[i].T|{a}[:, i].reshape(1, 3)|{a}[i, ::2].reshape(2, 1)
+np.reshape({a}[i][::-1], (3, 1))|np.reshape({a}[1:, 0], (2, 1), "F")
 """
 
 COPY = """

@@ -11,6 +11,7 @@ from symgrad.ir import regions, shapes
 from symgrad.ir.node import Node
 from symgrad.ir.notation import Access, Body, How, Statement, axes_of
 from symgrad.ir.shapes import Shape
+from symgrad.ops.arrays.copies import broadcast_like
 from symgrad.ops.arrays.indexing import (
     added_at,
     first_axis,
@@ -56,7 +57,7 @@ def _zeros_of(g: Any) -> Any:
     return np.where(np.False_, g, np.zeros((), g.dtype))  # what is made of numbers alone would be an array of them
 
 
-def _is_last_write(value: Any, indices: tuple[Any, ...], extents: tuple[Any, ...], axes: tuple[int, ...]) -> Any:
+def _is_last_write(g: Any, value: Any, indices: tuple[Any, ...], axes: tuple[int, ...]) -> Any:
     """Return, for each written value, whether it is the last one written to its place: only that one stays.
 
     Each write puts its number at its place; a write stays where its own number is found afterwards.
@@ -67,7 +68,7 @@ def _is_last_write(value: Any, indices: tuple[Any, ...], extents: tuple[Any, ...
     along = next(i for i in indices if shape_of(i) == part)
     zero = np.int64(0) if type(part[0]) is int else OPS["sum"](along[:0].astype(np.int64), axes=(0,))  # traced
     own = OPS["arange"](zero, count=part[0], step=1)
-    nobody = OPS["broadcast_to"](np.int64(-1), shape=extents)
+    nobody = broadcast_like(g, np.int64(-1), tuple([shape_of(g)[a] for a in axes]))
     every = tuple(range(len(indices)))
     last = gather(scatter_set(nobody, own, *indices, axes=every, unique=False), *indices, axes=every)
     start, rank = first_axis(axes), len(shape_of(value))
@@ -79,8 +80,7 @@ def _set_vjp(g: Any, y: Any, x: Any, value: Any, *indices: Any, axes: Any, uniqu
     taken = gather(g, *indices, axes=axes)
     kept = scatter_set(g, _zeros_of(taken), *indices, axes=axes, unique=unique)
     if not unique:
-        extents = tuple([shape_of(x)[a] for a in axes])
-        stays = _is_last_write(value, indices, extents, axes)
+        stays = _is_last_write(g, value, indices, axes)
         taken = taken if stays is True else np.where(stays, taken, np.zeros((), g.dtype))
     return kept, taken, *[None] * len(indices)
 

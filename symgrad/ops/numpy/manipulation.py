@@ -181,7 +181,7 @@ def choose(a: Any, choices: Any, out: Any = None, mode: str = "raise") -> Any:
 
 def _perhaps_a_view(x: Any, y: Any, name: str) -> Any:
     """Make `y` refuse to be read after a write to `x`, where the memory layout decides whether NumPy copied."""
-    if not is_traced(x) or y is x or (x.base is None and x.ndim <= 1):
+    if not is_traced(x) or y is x:
         return y
 
     def stale(_: Any) -> Any:
@@ -245,7 +245,8 @@ def reshape(a: Any, /, shape: Any = None, order: str = "C", *, newshape: Any = N
 
 
 def _reshape_to(a: Any, want: Shape, name: str, *, copy: Any = None) -> Any:
-    y = a if want == shape_of(a) else _perhaps_a_view(a, OPS["reshape"](a, shape=want), name)
+    y = a if want == shape_of(a) else OPS["reshape"](a, shape=want)
+    y = y if np.ndim(a) <= 1 else _perhaps_a_view(a, y, name)  # of one axis, whatever its stride, it is a view
     return fresh(y) if copy else y
 
 

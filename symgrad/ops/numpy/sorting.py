@@ -34,11 +34,12 @@ def _order_in(a: Any, axis: Any) -> tuple[Any, Any, int]:
 def _among(kth: Any, made: Any, axis: Any) -> None:
     """Check places of a partition; all of it is sorted anyway."""
     extent = shape_of(made)[0 if axis is None else axis]
+    empty = 0 in shape_of(made)  # in an array of nothing NumPy takes any place
     places = np.ravel(static("partition", "kth", kth))
     if places.dtype.kind not in "iu":
         raise ArgumentError("Partition index must be integer")
     for place in places:
-        if type(extent) is int and not -extent <= operator.index(place) < extent:
+        if type(extent) is int and not (empty or -extent <= operator.index(place) < extent):
             raise ArgumentValueError(f"kth(={place}) out of bounds ({extent})")
         if type(extent) is not int:
             made.owner.require(int(place if place >= 0 else -1 - place), extent, f"kth(={place}) out of bounds")

@@ -70,9 +70,13 @@ def write(x: Tracer, index: Any, value: Any) -> None:
         return
     places = tuple([axis_slice(x, axis, e) for axis, e in enumerate(e for e in entries if e is not None)])
     source = operand(trace, value, x.dtype)
-    shape = tuple([p[1] for p in places if len(p) == 3])
+    extents = [p[1] for p in places if len(p) == 3]
+    left = iter(extents)
+    shape = tuple([1 if e is None else next(left) for e in entries if e is None or isinstance(e, slice)])
     if source.shape != shape:
         source = as_node(trace, broadcast_written(Tracer(source, trace), shape))
+    if len(shape) > len(extents):
+        source = as_node(trace, reshape(Tracer(source, trace), shape=tuple(extents)))
     assign(x, record(trace, set_slice, (x, source), {"index": places}).node)
 
 

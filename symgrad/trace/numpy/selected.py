@@ -76,6 +76,9 @@ class Selected(np.lib.mixins.NDArrayOperatorsMixin):
     def __getitem__(self, index: Any) -> NoReturn:
         raise self.unknown("an index into it")
 
+    def __setitem__(self, index: Any, value: Any) -> NoReturn:
+        raise self.unknown("a write into it")
+
     def __len__(self) -> int:
         raise self.unknown("len() of it, or a loop over it")
 
