@@ -17,7 +17,7 @@ from click.testing import CliRunner
 
 import symgrad as sg
 from benchmarks import __main__ as command
-from benchmarks import ablation, formulations, limits, page, peers, run, table
+from benchmarks import ablation, formulations, limits, page, peers, run, table, training
 from benchmarks.programs.rewritten import REWRITTEN
 from benchmarks.workload import Workload
 from benchmarks.workloads import OTHERS, PROMISED
@@ -272,3 +272,10 @@ def test_ctrl_c_prints_what_was_measured(monkeypatch):
     assert done.exit_code == 130
     assert "rosenbrock n=2" in done.output
     assert "rosenbrock n=100,000" not in done.output
+
+
+def test_steps_of_training_are_timed():
+    done = CliRunner().invoke(training.main, ["--quick", "--only", "regression"], catch_exceptions=False)
+    assert re.match(r"softmax regression 784-10, batch 100, SGD, f64: \d+\.\d us\n", done.output)
+    names = [name for name, _, calls in training.workloads(small=True) if "symgrad" in calls]
+    assert len(names) == 6
