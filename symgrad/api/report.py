@@ -190,17 +190,17 @@ def with_extents(report: Any, program: Program, arrays: Sequence[Any], sizes: Ma
             named = ", ".join(sorted(map(str, known))) or "none"
             raise ArgumentError(f"there is no open extent {name!r}", instead=f"the open extents: {named}")
     extents = {symbol("threads"): threads, **(require(program, arrays) if arrays else {})}
-    return _with_numbers(report, {**extents, **{symbol(name): size for name, size in sizes.items()}})
+    return _in_numbers(report, {**extents, **{symbol(name): size for name, size in sizes.items()}})
 
 
-def _with_numbers(report: Any, extents: Mapping[Any, int]) -> Any:
+def _in_numbers(report: Any, extents: Mapping[Any, int]) -> Any:
     def number(value: Any) -> Any:
         if isinstance(value, tuple) and not hasattr(value, "_fields"):
             return tuple([number(v) for v in value])
         if isinstance(value, MappingProxyType):
             return MappingProxyType({name: number(v) for name, v in value.items()})
         if isinstance(value, Buffer):
-            return _with_numbers(value, extents)
+            return _in_numbers(value, extents)
         if not hasattr(value, "free_symbols"):
             return value
         missing = sorted(str(s) for s in value.free_symbols if s not in extents)

@@ -171,7 +171,7 @@ def moved(program: LoopProgram) -> tuple[Dim, Dim]:
 def _often(program: LoopProgram) -> Iterator[tuple[Statement, Around, Any]]:
     """Yield the statements, each with the loops around it and how often it runs."""
     times: dict[Around, Any] = {}
-    known = _inside(program.body)
+    known = _in_known_loops(program.body)
     for statement, around in program.paths:
         if statement in known:
             often, inner = known[statement]
@@ -182,7 +182,7 @@ def _often(program: LoopProgram) -> Iterator[tuple[Statement, Around, Any]]:
         yield statement, around, run_count(around, statement) if statement.ranges else times[around]
 
 
-def _inside(items: Items) -> dict[Statement, tuple[Dim, Around]]:
+def _in_known_loops(items: Items) -> dict[Statement, tuple[Dim, Around]]:
     """Find what stands in loops of which is known how often they go round: how often, and the loops inside of these."""
     found: dict[Statement, tuple[Dim, Around]] = {}
     for loop, _ in walk(items):
@@ -283,11 +283,11 @@ def _move(
         key = place(access)
         if storage[access.array].is_memory and key not in seen:
             seen.add(key)
-            size = access.array.dtype.itemsize * _walked(access, statement)
+            size = access.array.dtype.itemsize * _elements_walked(access, statement)
             moved["loaded"] += size * _loads_of(access, around, often, statement)
     target = statement.target
     if storage[target.array].is_memory:
-        size = target.array.dtype.itemsize * _walked(target, statement)
+        size = target.array.dtype.itemsize * _elements_walked(target, statement)
         depth = next((loop.nest.depth for loop in around if loop.product is not None), None)
         written = run_count(tuple([loop for loop in around if loop is not depth])) if depth is not None else often
         seen.add(place(target))
@@ -296,7 +296,7 @@ def _move(
             moved["loaded"] += size * written
 
 
-def _walked(access: Access, statement: Statement) -> Any:
+def _elements_walked(access: Access, statement: Statement) -> Any:
     """Count the elements that a routine touches at one point of its statement's axes."""
     axes = statement.routine.axes if statement.routine is not None else ()
     return prod([axis.extent for axis in axes if axis in access.indices])
@@ -354,7 +354,7 @@ def walked(around: Around) -> Shape:
 
 def operations_of(loop: Loop) -> int:
     """Count the operations of a loop, as many as take the time of what it does; unknown extents are guessed."""
-    known = _inside((loop,))
+    known = _in_known_loops((loop,))
     runs = [(s, *known.get(s, (1, around))) for s, around in loop.paths]
     return sum([effort(s) * shapes.upper(often) * elements(walked(around)) for s, often, around in runs]) // BLOCKED
 

@@ -64,7 +64,7 @@ def _only_read(one: Node, wrt: int, g: Any, x: tuple[Any, ...]) -> list[Any]:
     """Leave of the operands those that the adjoint reads; of the others it needs the shapes alone."""
     like, params = x[wrt].node, (one.op.name, wrt, one.params)
     whole = Node(adjoint, (g.node, *one.inputs), params, like.shape, like.dtype, None, 0)
-    read = {a.array for s in _body(whole).statements for a in s.reads}
+    read = {a.array for s in _adjoint_body(whole).statements for a in s.reads}
     return [v if k + 1 in read else filled(g, 0, v.node.shape, v.dtype) for k, v in enumerate(x)]
 
 
@@ -87,7 +87,7 @@ SHIFTED = everywhere(lambda a: a.of(a.array + 1))
 """How the op's operands are read: the cotangent comes first in the adjoint."""
 
 
-def _body(node: Node) -> Body:
+def _adjoint_body(node: Node) -> Body:
     of, wrt, params = node.params
     g, *xs = node.inputs
     inner = OPS[of].body(Node(OPS[of], tuple(xs), params, g.shape, g.dtype, node.line, 0))  # type: ignore[attr-defined]
@@ -113,8 +113,8 @@ def _slopes(value: Value, wrt: int, dtype: np.dtype[Any]) -> list[tuple[Access, 
         if isinstance(leaf, Access) and leaf.array == wrt:
             slope = sp.diff(expression, symbol)
             if slope != 0:
-                made = in_numpy(slope, {s: _Term(v, dtype) for s, v in places.items()})
-                found.append((leaf, made.value if isinstance(made, _Term) else Number(float(made), dtype)))
+                made = in_numpy(slope, {s: _Formula(v, dtype) for s, v in places.items()})
+                found.append((leaf, made.value if isinstance(made, _Formula) else Number(float(made), dtype)))
     return found
 
 
@@ -133,13 +133,13 @@ def _value_in_sympy(value: Value, places: dict[Any, Any]) -> Any:
     return symbol
 
 
-class _Term(NDArrayOperatorsMixin):
+class _Formula(NDArrayOperatorsMixin):
     """A value that NumPy's functions make larger values of."""
 
     def __init__(self, value: Value, dtype: np.dtype[Any]) -> None:
         self.value, self.dtype = value, dtype
 
-    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> _Term:
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> _Formula:
         if ANSWERS[ufunc].nondiff:
             raise NoGradient("its index notation has no smooth slope")
         return self.__symgrad_bind__(ANSWERS[ufunc], inputs, {})
@@ -148,16 +148,16 @@ class _Term(NDArrayOperatorsMixin):
         """Refuse choices: a slope is one formula."""
         raise NoGradient("its index notation has no slope that is one formula")
 
-    def __symgrad_bind__(self, op: Any, inputs: tuple[Any, ...], params: dict[str, Any]) -> _Term:
-        args = tuple([v.value if isinstance(v, _Term) else Number(float(v), self.dtype) for v in inputs])
+    def __symgrad_bind__(self, op: Any, inputs: tuple[Any, ...], params: dict[str, Any]) -> _Formula:
+        args = tuple([v.value if isinstance(v, _Formula) else Number(float(v), self.dtype) for v in inputs])
         given = tuple([params[name] for name in op.params])
-        return _Term(Apply(op, args, self.dtype, self.dtype, given), self.dtype)
+        return _Formula(Apply(op, args, self.dtype, self.dtype, given), self.dtype)
 
 
 # -- the op
 
 
-def _infer(g: Node, *xs: Node, of: str, wrt: int, params: tuple[Any, ...]) -> tuple[Shape, Any]:
+def _adjoint_infer(g: Node, *xs: Node, of: str, wrt: int, params: tuple[Any, ...]) -> tuple[Shape, Any]:
     if not isinstance(OPS.get(of), Structured) or not 0 <= wrt < len(xs) or xs[wrt].dtype.kind != "f":
         raise ShapeError(f"the adjoint of {of!r} by operand {wrt} of {len(xs)}")
     return xs[wrt].shape, xs[wrt].dtype
@@ -167,9 +167,9 @@ def _adjoint_value(g: Any, *xs: Any, of: str, wrt: int, params: tuple[Any, ...])
     """Go through the body point by point."""
     arrays = [np.asarray(a) for a in (g, *xs)]
     nodes = tuple([stand_in(a, batched=False) for a in arrays])
-    shape, dtype = _infer(*nodes, of=of, wrt=wrt, params=params)
+    shape, dtype = _adjoint_infer(*nodes, of=of, wrt=wrt, params=params)
     out = np.zeros(shape, dtype)
-    for s in _body(Node(adjoint, nodes, (of, wrt, params), shape, dtype, None, 0)).statements[1:]:
+    for s in _adjoint_body(Node(adjoint, nodes, (of, wrt, params), shape, dtype, None, 0)).statements[1:]:
         bounds = {axis: range(first, end) for axis, first, end in s.ranges}
         for point in product(*[bounds.get(axis, range(axis.extent)) for axis in s.axes]):
             at = dict(zip(s.axes, point, strict=True))
@@ -205,7 +205,7 @@ def _bar(name: str, wrt: int, *params: Any) -> Any:
 _LOOKED_UP = (normal(), normal(), integers(-3, 2))
 
 adjoint = structured(
-    name="adjoint", params=("of", "wrt", "params"), infer=_infer, evaluate=_adjoint_value, body=_body,
+    name="adjoint", params=("of", "wrt", "params"), infer=_adjoint_infer, evaluate=_adjoint_value, body=_adjoint_body,
     vjp=None, linear=(0,), batched=None,
     sample=(case(_bar("einsum", 0, "ij,jk->ik"), (2, 4), (2, 3), (3, 4)),
             case(_bar("einsum", 1, "ij,jk->ik"), (2, 4), (2, 3), (3, 4)), case(_bar("sum", 0, (1,)), (3,), (3, 2)),

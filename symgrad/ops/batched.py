@@ -27,7 +27,7 @@ def stand_in(x: Any, *, batched: bool) -> Node:
     return Node(leaves.input_, (), ("x", shape, x.dtype), shape, x.dtype, None, 0)
 
 
-def _infer(*xs: Node, of: str, mapped: tuple[bool, ...], params: tuple[Any, ...]) -> tuple[Shape, Any]:
+def _each_infer(*xs: Node, of: str, mapped: tuple[bool, ...], params: tuple[Any, ...]) -> tuple[Shape, Any]:
     if of not in OPS or len(mapped) != len(xs) or not any(mapped) or len(params) != len(OPS[of].params):
         raise ShapeError(f"each of {len(xs)} operands by {of!r}: {mapped}, {params}")
     lengths = {x.shape[:1] for x, m in zip(xs, mapped, strict=True) if m}
@@ -38,8 +38,8 @@ def _infer(*xs: Node, of: str, mapped: tuple[bool, ...], params: tuple[Any, ...]
     return (*lengths.pop(), *shape), dtype
 
 
-def _evaluate(*xs: Any, of: str, mapped: tuple[bool, ...], params: tuple[Any, ...]) -> Any:
-    shape, dtype = _infer(*xs, of=of, mapped=mapped, params=params)
+def _each_value(*xs: Any, of: str, mapped: tuple[bool, ...], params: tuple[Any, ...]) -> Any:
+    shape, dtype = _each_infer(*xs, of=of, mapped=mapped, params=params)
     return evaluated_for_each(OPS[of], xs, mapped, OPS[of].named(params), np.empty(shape, dtype))
 
 
@@ -52,7 +52,7 @@ def evaluated_for_each(
     return out
 
 
-def _body(node: Node) -> Body:
+def _each_body(node: Node) -> Body:
     of, mapped, params = node.params
     inputs = tuple([stand_in(x, batched=m) for x, m in zip(node.inputs, mapped, strict=True)])
     one = Node(OPS[of], inputs, params, node.shape[1:], node.dtype, node.line, 0)
@@ -80,7 +80,8 @@ def _of_each(of: str, mapped: tuple[bool, ...], *params: Any) -> Any:
 
 
 each = structured(
-    name="each", params=("of", "mapped", "params"), infer=_infer, evaluate=_evaluate, body=_body, batched=None,
+    name="each", params=("of", "mapped", "params"), batched=None,
+    infer=_each_infer, evaluate=_each_value, body=_each_body,
     sample=(case(_of_each("gather", (True, True), (0,)), (2, 3), (2, 5), domain=_ROWS),
             case(_of_each("gather", (False, True), (1,)), (2, 3), (2, 5), domain=_ROWS),
             case(_of_each("scatter_add", (True, True), (0,), (3, 2)), (2, 5, 2), (2, 5), domain=_ROWS),

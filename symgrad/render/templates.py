@@ -79,7 +79,7 @@ class Kept(jinja2.BytecodeCache):
     def dump_bytecode(self, bucket: jinja2.bccache.Bucket) -> None:
         """Keep what was compiled."""
         words, content = self.words(bucket), bucket.bytecode_to_string()
-        if not _recorded(bucket.key, _digest_of(words) + content):
+        if not _is_written(bucket.key, _digest_of(words) + content):
             self.record(content, *words)
 
 
@@ -96,7 +96,7 @@ def _recalled(key: str, digest: bytes) -> bytes | None:
     return content[len(digest) :] if content.startswith(digest) else None
 
 
-def _recorded(key: str, content: bytes) -> bool:
+def _is_written(key: str, content: bytes) -> bool:
     """Whether it could be written there: at once as a whole, for other processes read and write it, too."""
     if sys.dont_write_bytecode:
         return False

@@ -258,7 +258,7 @@ def _general(equality: Equality, node: Node, read: Read, values: list[Scaled]) -
     return Scaled(equality.number((op, node.params, node.dtype, *parts)), sign, exact or node.dtype.kind != "f")
 
 
-def _added(equality: Equality, node: Node, read: Read, values: list[Scaled]) -> Scaled | None:  # noqa: ARG001
+def _numbered_sum(equality: Equality, node: Node, read: Read, values: list[Scaled]) -> Scaled | None:  # noqa: ARG001
     """Number a sum or a difference: the opposite has opposite terms, but for zeros."""
     a, b = values
     if node.op.numpy is np.subtract:
@@ -300,6 +300,6 @@ def _is_zero_behind_views(node: Node) -> bool:
 
 _RULES: dict[Any, Callable[[Equality, Node, Read, list[Scaled]], Scaled | None]] = {
     np.negative: lambda _equality, _node, _read, values: values[0]._replace(scale=-values[0].scale),
-    np.add: _added, np.subtract: _added, np.multiply: _product_value, where.numpy: _choice_value,
+    np.add: _numbered_sum, np.subtract: _numbered_sum, np.multiply: _product_value, where.numpy: _choice_value,
 }
 """What has a meaning of its own for factors, where it is of floating-point numbers."""

@@ -150,7 +150,7 @@ def _has_product(
         return False
     alone = alone and uses.users[old] == 1
     if old.op.labels:
-        return alone and _factor(new, axes) is not None
+        return alone and _summed_factor(new, axes) is not None
     if _same_factor(old, axes, uses) is not None:
         return True
     return depth > 0 and _is_linear_in(new) and any(
@@ -188,7 +188,7 @@ def _sum_terms(
     """Sum a value along axes, each term by itself."""
     if new.op is old.op:
         alone = alone and uses.users[old] == 1
-        factor = _factor(new, axes) if new.op.labels and alone else None
+        factor = _summed_factor(new, axes) if new.op.labels and alone else None
         if factor is not None:
             return _product_behind(graph, new, axes, factor)
         if depth and _is_linear_in(new) and (alone or _has_product(old, new, axes, uses, depth, alone=alone)):
@@ -209,7 +209,7 @@ def _summed_over(graph: Graph, node: Node, axes: frozenset[int]) -> Node:
     return make(graph, sum_, node, axes=tuple(sorted(axes)))
 
 
-def _factor(node: Node, axes: frozenset[int]) -> int | None:
+def _summed_factor(node: Node, axes: frozenset[int]) -> int | None:
     """Choose the factor that alone has the axes to be summed, if it is no larger without them than the sum is."""
     terms, result = node.op.labels(**node.named)
     gone = {result[axis] for axis in axes}

@@ -247,7 +247,7 @@ def hints(fun: Callable[..., Any]) -> dict[str, Any]:
         return {k: v for k, v in plain.__annotations__.items() if not isinstance(v, str)}
 
 
-def _part(hint: Any, entry: Any) -> Any:
+def _hint_part(hint: Any, entry: Any) -> Any:
     """Return what an annotation of a structure says of one part: of ``dict[str, T]``, ``tuple[T, ...]``, a class."""
     hint = _sole(hint)
     if isinstance(getattr(hint, "leaftype", None), type):
@@ -531,7 +531,7 @@ class Arguments:
         for k, accessor in enumerate(signature.tree.accessors() if self._hints else ()):
             hint = self._hints.get(self.parameter(signature.positions[k]))
             for entry in tuple(accessor)[2:]:
-                hint = None if hint is None else _part(hint, entry.entry)
+                hint = None if hint is None else _hint_part(hint, entry.entry)
             found[k] = None if hint is None else _hint_axes(hint)
         words = extents_said(found, signature)
         if isinstance(self.dynamic, dict):
@@ -560,7 +560,7 @@ class Arguments:
             else:  # an index without axes is a number or an array, which mean different things
                 fits = got.dtype == expected.dtype and (got.array == expected.array or got.dtype.kind not in "iu")
             if len(got.shape) != len(expected.shape) or not fits:
-                told, wanted = [_told(*each).rstrip(",") for each in ((got, expected), (expected, got))]
+                told, wanted = [_spec_told(*each).rstrip(",") for each in ((got, expected), (expected, got))]
                 raise ArgumentError(
                     f"argument {path} is {told}, where {self.name}() was compiled for {wanted}",
                     instead=f"{path}[()], the number in it" if got.array and not expected.shape else None,
@@ -646,11 +646,11 @@ def describe_change(
     left = f"; left open from now on: {', '.join(named)}" if named else ""
     for path, old, new in zip(signature.paths, last.specs, specs, strict=True):
         if old != new:
-            return f"argument {path} changed from {_told(old, new)} to {_told(new, old)}{left}"
+            return f"argument {path} changed from {_spec_told(old, new)} to {_spec_told(new, old)}{left}"
     return "the class of an argument changed, as from an array to a subclass of arrays"
 
 
-def _told(spec: Spec, other: Spec) -> str:
+def _spec_told(spec: Spec, other: Spec) -> str:
     """Print a spec, with what it prints for another one as well."""
     if str(spec) != str(other):
         return str(spec)

@@ -220,7 +220,7 @@ class Function(Generic[P, R]):
             if outer is not None:
                 return self._inline(outer, call)  # type: ignore[no-any-return]
             self._refuse_specs(call.leaves)
-            entry, result = self._taken(self._find(call), call, _run)
+            entry, result = self._taken(self._find(call), call, _run_converted)
         except Exception as error:
             if self._options.verifies or active.entered:
                 raise
@@ -973,7 +973,7 @@ def _served(_: tuple[Any, ...]) -> None:
     """Say that a compilation serves, still."""
 
 
-def _run(path: Entry, leaves: Sequence[Any]) -> Any:
+def _run_converted(path: Entry, leaves: Sequence[Any]) -> Any:
     return path.call.finish(path.call.flat(leaves))
 
 

@@ -33,28 +33,29 @@ def _iterated(step: Callable[..., tuple[Any, ...]], *start: Any, steps: int = ST
     return found
 
 
-def _solved(a: Any, b: Any) -> Any:
+def _solved_unchecked(a: Any, b: Any) -> Any:
     """Solve systems, without a look at whether the matrices are singular."""
     return solve.lu_solve(a, solve.lu(a), b, trans=False, checked=False)
 
 
-def _size(a: Any) -> Any:
+def _column_norm(a: Any) -> Any:
     """Return a matrix's norm by its columns, as a constant."""
     return stop_gradient(np.max(np.sum(np.abs(a), -2, keepdims=True), -1, keepdims=True))
 
 
 def _where_close(found: Any, again: Any, a: Any) -> Any:
     """Return what was found where it gives the matrix again, and NaN elsewhere."""
-    return np.where(_size(again - a) <= np.finfo(a.dtype).eps ** 0.5 * _size(a), found, np.asarray(np.nan, a.dtype))
+    is_close = _column_norm(again - a) <= np.finfo(a.dtype).eps ** 0.5 * _column_norm(a)
+    return np.where(is_close, found, np.asarray(np.nan, a.dtype))
 
 
-def _root(a: Any) -> Any:
+def _principal_root(a: Any) -> Any:
     """Return the principal square root by the product form of Denman and Beavers' iteration, (6.29), scaled."""
     unit = systems.unit_of(a)
 
     def step(x: Any, m: Any) -> tuple[Any, ...]:
-        inverse = _solved(m, unit)
-        scale = np.sqrt(_size(inverse) / _size(m))
+        inverse = _solved_unchecked(m, unit)
+        scale = np.sqrt(_column_norm(inverse) / _column_norm(m))
         inverse, m = inverse / scale, m * scale
         return 0.5 * np.sqrt(scale) * (x + x @ inverse), 0.5 * unit + 0.25 * (m + inverse)
 
@@ -65,15 +66,15 @@ def _root(a: Any) -> Any:
 def _logarithm(a: Any) -> Any:
     """Return four times that of the fourth root: (11.1), an integral of inverses, by Gauss's formula."""
     unit = systems.unit_of(a)
-    scale = np.exp2(np.rint(0.5 * np.log2(_size(_solved(a, unit)) / _size(a))))
-    less = (_root(_root(a * scale)) - unit)[..., None, :, :]
+    scale = np.exp2(np.rint(0.5 * np.log2(_column_norm(_solved_unchecked(a, unit)) / _column_norm(a))))
+    less = (_principal_root(_principal_root(a * scale)) - unit)[..., None, :, :]
     nodes = (0.5 + 0.5 * NODES[:, None, None]).astype(a.dtype)
     matrices = nodes * less + np.eye(a.shape[-1], dtype=a.dtype)
-    parts = _solved(matrices, np.broadcast_to(less, matrices.shape))
+    parts = _solved_unchecked(matrices, np.broadcast_to(less, matrices.shape))
     return np.sum((2 * WEIGHTS[:, None, None]).astype(a.dtype) * parts, -3) - np.log(scale) * unit
 
 
-for _name, _answer in (("sqrtm", _root), ("logm", _logarithm)):
+for _name, _answer in (("sqrtm", _principal_root), ("logm", _logarithm)):
     answers(Late(f"linalg.{_name}"))(
         lambda A, *_, _name=_name, _answer=_answer, **__: _answer(systems.squared(_name, lift(A))))
 
@@ -85,8 +86,8 @@ def signm(A: Any, *_: Any, **__: Any) -> Any:
     unit = systems.unit_of(a)
 
     def step(x: Any) -> tuple[Any, ...]:
-        inverse = _solved(x, unit)
-        scale = np.sqrt(_size(inverse) / _size(x))
+        inverse = _solved_unchecked(x, unit)
+        scale = np.sqrt(_column_norm(inverse) / _column_norm(x))
         return (0.5 * (scale * x + inverse / scale),)
 
     (x,) = _iterated(step, a)
@@ -146,7 +147,7 @@ def _doubled(a: Any, g: Any, h: Any) -> Any:
     unit = systems.unit_of(a)
 
     def step(a: Any, g: Any, h: Any) -> tuple[Any, ...]:
-        both = _solved(unit + g @ h, np.concatenate([a, g], -1))
+        both = _solved_unchecked(unit + g @ h, np.concatenate([a, g], -1))
         n = a.shape[-1]
         return a @ both[:, :n], g + a @ both[:, n:] @ a.T, h + a.T @ h @ both[:, :n]
 
@@ -158,7 +159,7 @@ def solve_discrete_are(a: Any, b: Any, q: Any, r: Any, e: Any = None, s: Any = N
     """As `scipy.linalg.solve_discrete_are`."""
     a, g, h = _riccati("solve_discrete_are", a, b, q, r, e, s)
     x = _doubled(a, g, h)
-    again = a.T @ x @ _solved(systems.unit_of(a) + g @ x, a) + h
+    again = a.T @ x @ _solved_unchecked(systems.unit_of(a) + g @ x, a) + h
     return _where_close(x, again, x)
 
 
@@ -167,11 +168,11 @@ def solve_continuous_are(a: Any, b: Any, q: Any, r: Any, e: Any = None, s: Any =
     """As `scipy.linalg.solve_continuous_are`: by a Cayley transform the discrete one."""
     a, g, h = _riccati("solve_continuous_are", a, b, q, r, e, s)
     whole = np.concatenate([np.concatenate([a, -g], -1), np.concatenate([-h, -a.T], -1)])
-    shift = np.sqrt(_size(whole) / _size(_solved(whole, systems.unit_of(whole))))
+    shift = np.sqrt(_column_norm(whole) / _column_norm(_solved_unchecked(whole, systems.unit_of(whole))))
     unit = systems.unit_of(a)
     below = a - shift * unit
-    inverse = _solved(below, unit)
-    turned = _solved(below.T + h @ inverse @ g, unit)
+    inverse = _solved_unchecked(below, unit)
+    turned = _solved_unchecked(below.T + h @ inverse @ g, unit)
     x = _doubled(unit + 2 * shift * turned.T, 2 * shift * inverse @ g @ turned, 2 * shift * turned @ h @ inverse)
     part = a.T @ x
     return _where_close(x, part.T + h + x, x @ g @ x - part + x)

@@ -114,13 +114,13 @@ def grows(statement: Statement, loop: Loop, most: int) -> bool:
     array = statement.target.array
     if statement.how == How.SET or statement.target.is_indirect or statement.target.along(loop.members):
         return False
-    if is_open(array):
+    if has_open_size(array):
         return upper(repaid(loop, array)) > 0
     size = array.elements
     return bool(size * array.dtype.itemsize <= COPY_BYTES and size <= most)
 
 
-def is_open(array: Array) -> bool:
+def has_open_size(array: Array) -> bool:
     """Whether an array is of unknown size."""
     return type(size(array.shape)) is not int
 
@@ -138,7 +138,7 @@ def copying_threads(loop: Loop, sums: list[Array]) -> Any:
     """Count the threads that get copies of sums: of open extents as many as the work pays for, and memory allows."""
     import sympy
 
-    wide = [array for array in sums if is_open(array)]
+    wide = [array for array in sums if has_open_size(array)]
     if not wide:
         return symbol("threads") - 1
     room = COPIES_BYTES // sum(size(array.shape) * array.dtype.itemsize + LINE for array in wide)
@@ -150,7 +150,7 @@ def is_total(statement: Statement, own: set[Array], loop: Loop) -> bool:
     if statement.how != How.ADD or not isinstance(statement.value, Access) or statement.value.array not in own:
         return False
     target = statement.target
-    return not (is_open(target.array) or target.is_indirect or target.along(loop.members))
+    return not (has_open_size(target.array) or target.is_indirect or target.along(loop.members))
 
 
 def shared(
@@ -163,7 +163,7 @@ def shared(
     grown = {s.target.array: s.how for s in flat if s.target.array not in totals and not writes_own(s.target, loop)}
     sums = sorted(grown, key=order.__getitem__)
     copies = Team(f"copies{next(teams)}", copying_threads(loop, sums)) if sums else THREADS
-    team = Team(f"{copies.name} + 1", copies.count + 1) if any(map(is_open, sums)) else THREADS
+    team = Team(f"{copies.name} + 1", copies.count + 1) if any(map(has_open_size, sums)) else THREADS
     thread, again = Axis("t", team), Axis("t", team)
     first: list[Item] = []
     before: list[Item] = []
@@ -228,7 +228,7 @@ def totalled(array: Array, how: How, thread: Axis, again: Axis) -> tuple[Array, 
         A thread's own total, where they are kept, what starts one, what keeps it, and what adds it to the others.
     """
     mine = temporary("own", array.shape, array)
-    kept = temporary("copies", (places(array.shape, array.dtype), *array.shape), array)
+    kept = temporary("copies", (sum_places(array.shape, array.dtype), *array.shape), array)
     first, store, last = axes_of(array.shape), axes_of(array.shape), axes_of(array.shape)
     zero = Statement(Access(mine, first), How.SET, Number(first_value(how, array.dtype), array.dtype), first)
     keep = Statement(Access(kept, (thread, *store)), How.SET, Access(mine, store), store)
@@ -236,7 +236,7 @@ def totalled(array: Array, how: How, thread: Axis, again: Axis) -> tuple[Array, 
     return mine, kept, nested([zero], first), nested([keep], store), nested([add], last)
 
 
-def places(shape: Shape, dtype: np.dtype[Any]) -> Any:
+def sum_places(shape: Shape, dtype: np.dtype[Any]) -> Any:
     """Say for how many threads a sum has places: for as many as there may be where that fits on the stack."""
     bytes_ = TEAM * size(shape) * dtype.itemsize
     return TEAM if type(bytes_) is int and bytes_ <= STACK else COUNT

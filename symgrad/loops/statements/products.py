@@ -175,7 +175,7 @@ def _zero_beyond(statements: Sequence[Statement]) -> dict[Array, Triangle]:
     """Find the temporaries that are zero beyond a triangle."""
     found: dict[Array, Triangle | None] = {}
     for s in statements:
-        chosen = _choice(s)
+        chosen = _triangle_choice(s)
         array = s.target.array
         whole = chosen is not None and array not in found and s.how == How.SET and not s.ranges
         found[array] = chosen[1] if chosen is not None and whole and s.target.indices == s.axes else None
@@ -186,7 +186,7 @@ def _wanted(statements: Sequence[Statement]) -> dict[Array, Triangle]:
     """Find the temporaries that are read in a triangle only."""
     found: dict[Array, set[Triangle | None]] = {}
     for s in statements:
-        chosen = _choice(s)
+        chosen = _triangle_choice(s)
         for access in s.reads:
             inside = chosen is not None and access is chosen[0] and access.indices == s.axes and not access.flat
             found.setdefault(access.array, set()).add(chosen[1] if chosen is not None and inside else None)
@@ -194,7 +194,7 @@ def _wanted(statements: Sequence[Statement]) -> dict[Array, Triangle]:
     return {array: t for array, t in every.items() if t is not None}
 
 
-def _choice(s: Statement) -> tuple[Access, Triangle] | None:
+def _triangle_choice(s: Statement) -> tuple[Access, Triangle] | None:
     """Take a statement apart that chooses between an element and 0 on a comparison of two of its places."""
     value = s.value
     if not isinstance(value, Apply) or value.op.numpy is not np.where:

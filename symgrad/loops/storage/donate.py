@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from symgrad.loops.program import Array, Item, LoopProgram
 
 
-class _Touch(NamedTuple):
+class _Seen(NamedTuple):
     """An access, or (None) what may fail: the number of its item, and what is around it."""
 
     number: int
@@ -34,15 +34,15 @@ def donate(program: LoopProgram) -> LoopProgram:
     given = {source: source.with_(kind=Kind.DONATED) for source, _ in pairs}
     program = program.renamed(given)
     same = {given[source]: target for source, target in pairs}
-    fails: list[_Touch] = []
-    touches: dict[Array, list[_Touch]] = {}
+    fails: list[_Seen] = []
+    touches: dict[Array, list[_Seen]] = {}
     for number, (item, around) in enumerate(walk(program.body)):
         if isinstance(item, Statement) and item.may_fail:
-            fails.append(_Touch(number, around, None))
+            fails.append(_Seen(number, around, None))
         for access in touched(item)[_copies_back(item, same) :]:  # what is written where it stands is not written
             plain = not (isinstance(item, Statement) and item.routine is not None)
             inside = (*around, item) if isinstance(item, While) else around  # a test is asked again
-            touches.setdefault(access.array, []).append(_Touch(number, inside, access if plain else None))
+            touches.setdefault(access.array, []).append(_Seen(number, inside, access if plain else None))
     copied = [shared[1] for shared in program.donated if not _may_share(program, *shared, touches, fails)]
     made = {target: temporary(f"{target.name}_new", target.shape, target) for target in copied}
     program = program.renamed(made)
@@ -81,7 +81,7 @@ def _copies_back(item: Item, same: dict[Array, Array]) -> bool:
 
 
 def _may_share(
-    program: LoopProgram, source: Array, target: Array, touches: dict[Array, list[_Touch]], fails: list[_Touch],
+    program: LoopProgram, source: Array, target: Array, touches: dict[Array, list[_Seen]], fails: list[_Seen],
 ) -> bool:
     """Whether each element of a source is read for the last time before that of the target is written, or where it is.
 
@@ -93,7 +93,7 @@ def _may_share(
     return all(_comes_first(read, write) for write in touches.get(target, ()) for read in reads)
 
 
-def _comes_first(read: _Touch, write: _Touch) -> bool:
+def _comes_first(read: _Seen, write: _Seen) -> bool:
     """Whether what is read is not written before, in this iteration of the loops around both or in another one."""
     one, other = read.access, write.access
     if one is not None and other is not None and one.flat == other.flat:
@@ -109,7 +109,7 @@ def _comes_first(read: _Touch, write: _Touch) -> bool:
     if loops and (one is None or other is None or one.flat != other.flat):
         return False
     apart = [] if one is None or other is None else [
-        x for x in loops if _walked(one, read.around, x) & _walked(other, write.around, x)
+        x for x in loops if _dimensions_walked(one, read.around, x) & _dimensions_walked(other, write.around, x)
     ]
     return all(
         loop in apart or (loop.walk is Walk.THREADS and any(tiles.team is loop.axis for tiles in apart))
@@ -117,7 +117,7 @@ def _comes_first(read: _Touch, write: _Touch) -> bool:
     )
 
 
-def _walked(access: Access, around: tuple[Item, ...], loop: Loop) -> set[int]:
+def _dimensions_walked(access: Access, around: tuple[Item, ...], loop: Loop) -> set[int]:
     """Return the dimensions along which an access walks with a loop, or in the loop's present tile."""
     axes = {
         axis for one in around if isinstance(one, Loop) and one.is_walked

@@ -45,13 +45,13 @@ def _label_extents(terms: list[str], operands: Any) -> dict[str, Dim]:
     return found
 
 
-def _infer(*operands: Node, subscripts: str) -> tuple[Shape, Any]:
+def _einsum_infer(*operands: Node, subscripts: str) -> tuple[Shape, Any]:
     terms, result = parse_labels(subscripts)
     extents = _label_extents(terms, operands)
     return tuple([extents[label] for label in result]), operands[0].dtype
 
 
-def _body(node: Node) -> Body:
+def _einsum_body(node: Node) -> Body:
     """``T[out] += A[...] * B[...]`` over every label: shape rule and loops in one line."""
     terms, result = parse_labels(node.params[0])
     axes = {label: Axis(label, dim) for label, dim in _label_extents(terms, node.inputs).items()}
@@ -108,8 +108,9 @@ def _einsum_text(node: Node, names: list[str]) -> str:
 
 
 einsum = structured(
-    name="einsum", params=("subscripts",), infer=_infer, body=_body, vjp=_contraction_vjp, text=_einsum_text,
+    name="einsum", params=("subscripts",), infer=_einsum_infer, body=_einsum_body, vjp=_contraction_vjp,
     evaluate=lambda *operands, subscripts: np.einsum(subscripts, *operands, optimize=len(operands) > 1),
+    text=_einsum_text,
     regular=True, linear=(0, 1, 2), labels=parse_labels,
     sample=(case(lambda a, b: (a @ b) ** 2, (3, 4), (4, 2)), case(lambda a, b: a @ b, (4,), (4,)),
             case(lambda a, b: (a @ b) ** 2, (2, 3, 4), (4,)),
@@ -214,7 +215,7 @@ def _along_one(name: str, a: Any, b: Any, axis: int) -> Any:
     a, b = lift(a), lift(b)
     if a.ndim == 0 or b.ndim == 0:
         return np.multiply(_typed(a), _typed(b))
-    return _over(name, a, b, [a.ndim - 1], [max(axis + b.ndim, 0)])
+    return _sum_over(name, a, b, [a.ndim - 1], [max(axis + b.ndim, 0)])
 
 
 @answers(np.dot)
@@ -230,7 +231,7 @@ def inner(a: Any, b: Any, /) -> Any:
 
 @answers(np.vdot)
 def vdot(a: Any, b: Any, /) -> Any:
-    return _over("vdot", lift(np.ravel(a)), lift(np.ravel(b)), [0], [0])
+    return _sum_over("vdot", lift(np.ravel(a)), lift(np.ravel(b)), [0], [0])
 
 
 @answers(np.tensordot)
@@ -240,10 +241,11 @@ def tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
         pair_a, pair_b = list(range(a.ndim - int(axes), a.ndim)), list(range(int(axes)))
     else:
         pair_a, pair_b = [list(p) if isinstance(p, (list, tuple)) else [p] for p in axes]
-    return _over("tensordot", a, b, [normal_axis(k, a.ndim) for k in pair_a], [normal_axis(k, b.ndim) for k in pair_b])
+    pair_a, pair_b = [normal_axis(k, a.ndim) for k in pair_a], [normal_axis(k, b.ndim) for k in pair_b]
+    return _sum_over("tensordot", a, b, pair_a, pair_b)
 
 
-def _over(name: str, a: Any, b: Any, pair_a: list[int], pair_b: list[int]) -> Any:
+def _sum_over(name: str, a: Any, b: Any, pair_a: list[int], pair_b: list[int]) -> Any:
     """Sum products over axes of two arrays, for the function that a user called."""
     extents_a, extents_b = [[shape_of(x)[k] for k in pair] for x, pair in ((a, pair_a), (b, pair_b))]
     if extents_a != extents_b:

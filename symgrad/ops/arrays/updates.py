@@ -28,7 +28,7 @@ from symgrad.ops.declare.forms import OPS, shape_of, structured
 X, VALUE, OUT = 0, 1, -1
 
 
-def _infer(x: Node, value: Node, *indices: Node, axes: tuple[int, ...], **_: Any) -> tuple[Shape, Any]:
+def _update_infer(x: Node, value: Node, *indices: Node, axes: tuple[int, ...], **_: Any) -> tuple[Shape, Any]:
     part = index_shape(indices, axes, len(x.shape))
     want = gathered_shape(x.shape, part, axes)
     if len(part) > 1:
@@ -39,7 +39,7 @@ def _infer(x: Node, value: Node, *indices: Node, axes: tuple[int, ...], **_: Any
     return x.shape, x.dtype
 
 
-def _body(node: Node, how: How) -> Body:
+def _update_body(node: Node, how: How) -> Body:
     """Copy, then write or add in the order of the index arrays' one axis."""
     return put_body(node, X, how, (VALUE, lambda *i: gathered_index(node, node.shape, i, first=2)))
 
@@ -94,8 +94,8 @@ def _sets(axes: tuple[int, ...]) -> Any:
 
 
 scatter_set = structured(
-    name="scatter_set", params=("axes", "unique"), infer=_infer, evaluate=_set_value, vjp=_set_vjp,
-    moves=True, batched=None, body=lambda node: _body(node, How.SET),
+    name="scatter_set", params=("axes", "unique"), infer=_update_infer, evaluate=_set_value, vjp=_set_vjp,
+    moves=True, batched=None, body=lambda node: _update_body(node, How.SET),
     sample=(case(_sets((0,)), (3,), (7,), (7,), domain=_PLACES), case(_sets((0,)), (3, 2), (2,), (), domain=_PLACES),
             case(_sets((1,)), (2, 3), (2, 5), (5,), domain=_PLACES),
             case(_sets((0, 2)), (3, 2, 4), (5, 2), (5,), (1,), domain=_ONE)),
@@ -112,8 +112,8 @@ def _adds(axes: tuple[int, ...]) -> Any:
 
 
 add_at = structured(
-    name="add_at", params=("axes",), infer=_infer, evaluate=added_at, moves=True, batched=None,
-    body=lambda node: _body(node, adding(node.dtype)),
+    name="add_at", params=("axes",), infer=_update_infer, evaluate=added_at, moves=True, batched=None,
+    body=lambda node: _update_body(node, adding(node.dtype)),
     vjp=lambda g, y, x, value, *indices, axes: (g, gather(g, *indices, axes=axes), *[None] * len(indices)),
     sample=(case(_adds((0,)), (3,), (7,), (7,), domain=_PLACES),
             case(_adds((0, 2)), (3, 2, 4), (5, 2), (5,), (1,), domain=_ONE)),

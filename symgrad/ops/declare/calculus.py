@@ -193,7 +193,7 @@ def _sum(expression: Any, _known: dict[Any, Any]) -> _Steps:
     return total
 
 
-def _product(expression: Any, _known: dict[Any, Any]) -> _Steps:
+def _print_product(expression: Any, _known: dict[Any, Any]) -> _Steps:
     """Divide once, by the product of what stands below: what is a sum there stays one."""
     above, below = list[Any](), list[Any]()
     for factor in expression.args:
@@ -233,7 +233,7 @@ def _print_polygamma(expression: Any, _known: dict[Any, Any]) -> _Steps:
     return _weak(OPS["trigamma" if order else "digamma"], value)
 
 
-def _bessel(expression: Any, _known: dict[Any, Any]) -> _Steps:
+def _print_bessel(expression: Any, _known: dict[Any, Any]) -> _Steps:
     order, x = expression.args
     if order not in {0, 1}:
         raise UnsupportedError(f"no NumPy word for SymPy's {expression.func.__name__} of the order {order}")
@@ -299,7 +299,7 @@ def _folds(function: Callable[[Any, Any], Any]) -> _Word:
     return _word(lambda *values: reduce(function, values))
 
 
-def _filled(fill: Callable[..., Any]) -> _Word:
+def _print_filled(fill: Callable[..., Any]) -> _Word:
     def steps(expression: Any, _known: dict[Any, Any]) -> _Steps:
         rows, columns = (yield expression.shape[0]), (yield expression.shape[1])
         return fill((rows, columns))
@@ -308,7 +308,7 @@ def _filled(fill: Callable[..., Any]) -> _Word:
 
 
 _WORDS: dict[str, _Word] = {
-    "Add": _sum, "Mul": _product, "Pow": _print_power, "Piecewise": _piecewise, "ITE": _word(np.where),
+    "Add": _sum, "Mul": _print_product, "Pow": _print_power, "Piecewise": _piecewise, "ITE": _word(np.where),
     "Sum": _over_limits(np.sum, lambda value, count: value * count),
     "Product": _over_limits(np.prod, lambda value, count: value**count),
     "Abs": _word(np.abs), "Max": _folds(np.maximum), "Min": _folds(np.minimum), "Heaviside": _word(np.heaviside),
@@ -320,7 +320,7 @@ _WORDS: dict[str, _Word] = {
     "acoth": _word(lambda x: np.arctanh(1 / x)), "asech": _word(lambda x: np.arccosh(1 / x)),
     "acsch": _word(lambda x: np.arcsinh(1 / x)), "Cbrt": _word(np.cbrt), "KroneckerDelta": _word(
         lambda i, j: np.where(np.equal(i, j), np.ones_like(i + j), 0)),
-    "polygamma": _print_polygamma, "besselj": _bessel, "besseli": _bessel, "erfinv": _special("erfinv"),
+    "polygamma": _print_polygamma, "besselj": _print_bessel, "besseli": _print_bessel, "erfinv": _special("erfinv"),
     "LambertW": _special("lambertw"), "zeta": _word(lambda s, q=1: OPS["zeta"](s, q)),
     "factorial": _word(lambda x: OPS["gamma"](x + 1.0)), "lowergamma": _word(
         lambda a, x: OPS["gamma"](a) * OPS["gammainc"](a, x)),
@@ -337,6 +337,7 @@ _WORDS: dict[str, _Word] = {
     "HadamardProduct": _folds(np.multiply),
     "MatPow": _word(np.linalg.matrix_power), "Transpose": _word(np.transpose), "Trace": _word(np.trace),
     "Inverse": _word(lambda a, _power: np.linalg.inv(a)), "Determinant": _word(np.linalg.det),
-    "Identity": _filled(lambda shape: np.eye(*shape)), "ZeroMatrix": _filled(np.zeros), "OneMatrix": _filled(np.ones),
+    "Identity": _print_filled(lambda shape: np.eye(*shape)), "ZeroMatrix": _print_filled(np.zeros),
+    "OneMatrix": _print_filled(np.ones),
 }
 """What SymPy's own table does not say, or says of Python's scalars."""

@@ -85,7 +85,7 @@ def beta_slope(a: Any, b: Any, x: Any, y: Any, orders: Orders = (0, 0)) -> Any:
     return value * _bell(orders, _beta_slopes(a, b, a + b, log, log_rest))
 
 
-def _inside(valid: Any, *xs: Any) -> list[Any]:
+def _where_valid(valid: Any, *xs: Any) -> list[Any]:
     """Return arrays in double, with some number where they are not valid."""
     return [np.where(valid, x.astype(np.float64), 0.5) for x in xs]
 
@@ -105,7 +105,7 @@ _ENDS = np.array([0.9, 0.05, 0.3, 0.0, 1.0, 0.5, 0.5, 0.5, nan, 1 - 1e-9, 1e-5])
 def gammainc_by_shape(a: Any, x: Any, order: int) -> Any:
     """Take a derivative of `scipy.special.gammainc` by its first argument."""
     valid = (a > 0) & (x > 0) & (a < inf) & (x < inf)
-    own, end = _inside(valid, a, x)
+    own, end = _where_valid(valid, a, x)
     log = np.log(end)
     lifted = (own < 1) & (log < _psi(0, own + 1))  # P(a, x) = P(a + 1, x) + x^a exp(-x) / gamma(a + 1)
     step = np.exp(own * log - end - OPS["gammaln"](own + 1)) * _bell((order, 0), _gamma_slopes(own + 1, log))
@@ -143,7 +143,7 @@ gammainc_by_shape.vjp = lambda g, _y, a, x, order: (
 def betainc_by_shapes(a: Any, b: Any, x: Any, y: Any, orders: Orders) -> Any:
     """Take a derivative of `scipy.special.betainc` by its first two arguments, at x / (x + y)."""
     valid = (a > 0) & (b > 0) & (a < inf) & (b < inf) & (x > 0) & (y > 0) & (x < inf) & (y < inf)
-    first, second, end, left = _inside(valid, a, b, x, y)
+    first, second, end, left = _where_valid(valid, a, b, x, y)
     end, left = end / (end + left), left / (end + left)
     log, log_rest = np.log(end), np.log(left)
     both = first + second

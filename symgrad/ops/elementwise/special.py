@@ -240,7 +240,7 @@ betaincc = elementwise(
 
 # -- modified Bessel functions of the first kind, DLMF 10.29.2
 
-def _ratio(i1: Any, x: Any) -> Any:
+def _bessel_ratio(i1: Any, x: Any) -> Any:
     """Return I1(x) / x, which is 1/2 at 0."""
     small = np.equal(x, 0)
     return np.where(small, 0.5, i1 / np.where(small, 1, x))
@@ -251,7 +251,7 @@ i0e = elementwise(
     edges=(*SPECIAL, 19.9, 20.1, -700.0))
 
 i1e: Elementwise = elementwise(
-    numpy=Late("i1e"), ddx=lambda x, y: i0e(x) - _ratio(y, x) - np.sign(x) * y, c="sg_bessel_i{f}({0}, 1)",
+    numpy=Late("i1e"), ddx=lambda x, y: i0e(x) - _bessel_ratio(y, x) - np.sign(x) * y, c="sg_bessel_i{f}({0}, 1)",
     sample=normal(), edges=(*SPECIAL, 19.9, 20.1, -700.0))
 
 i0 = elementwise(
@@ -259,7 +259,7 @@ i0 = elementwise(
     edges=(0.0, -0.0, 1.0, -2.5, nan, 1e-8, 19.9, 20.1, 100.0))
 
 i1: Elementwise = elementwise(
-    numpy=Late("i1"), ddx=lambda x, y: i0(x) - _ratio(y, x), c="sg_bessel_i{f}({0}, 1) * exp{f}(fabs{f}({0}))",
+    numpy=Late("i1"), ddx=lambda x, y: i0(x) - _bessel_ratio(y, x), c="sg_bessel_i{f}({0}, 1) * exp{f}(fabs{f}({0}))",
     sample=normal(), edges=(0.0, -0.0, 1.0, -2.5, nan, 1e-8, 19.9, 20.1, 100.0))
 
 
@@ -270,7 +270,7 @@ j0 = elementwise(
     edges=(0.0, -0.0, 1.0, -2.5, 1e-8, 37.0, inf, nan))
 
 j1: Elementwise = elementwise(
-    numpy=Late("j1"), ddx=lambda x, y: j0(x) - _ratio(y, x), c="sg_bessel_j{f}({0}, 1)", sample=normal(),
+    numpy=Late("j1"), ddx=lambda x, y: j0(x) - _bessel_ratio(y, x), c="sg_bessel_j{f}({0}, 1)", sample=normal(),
     edges=(0.0, -0.0, 1.0, -2.5, 1e-8, 37.0, inf, nan))
 
 
@@ -317,7 +317,7 @@ exp1 = elementwise(
 
 # -- Lambert's W on the reals
 
-def _lambertw(x: Any) -> Any:
+def _real_lambertw(x: Any) -> Any:
     """Return the real branch 0, and NaN where it is complex."""
     with np.errstate(all="ignore"):
         found = Late("lambertw")(np.asarray(x, np.float64))
@@ -325,6 +325,6 @@ def _lambertw(x: Any) -> Any:
 
 
 lambertw = elementwise(
-    name="lambertw", numpy=_lambertw, result=lambda x: x, ddx=lambda _x, y: np.exp(-y) / (1 + y),
+    name="lambertw", numpy=_real_lambertw, result=lambda x: x, ddx=lambda _x, y: np.exp(-y) / (1 + y),
     c="sg_lambertw{f}({0})", sample=positive(), doc="Return the real branch 0 of Lambert's W.",
     edges=(0.0, -0.0, 1.0, -0.3, -0.25, -0.2, 0.25, 1e-300, 1e-8, 37.0, 1e160, inf, -0.5, nan))

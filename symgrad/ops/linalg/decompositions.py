@@ -44,7 +44,7 @@ def _row_signs(rows: Any) -> Any:
     return np.where(np.take_along_axis(rows, first, -1) < 0, -1, 1).astype(rows.dtype)
 
 
-def _by_routine(
+def _with_scratch(
     node: Node, name: str, rows: Any, wide: Any, work: Any, flags: tuple[int, ...] = (),
 ) -> tuple[Any, Temporary]:
     """Call a routine for each matrix of a batch, with three rows of scratch below what it makes."""
@@ -61,7 +61,7 @@ def _by_routine(
 def _decomposed(node: Node) -> Body:
     """Decompose, and fail where the routine left a value that is NaN."""
     (m, n), (rows, wide) = node.inputs[X].shape[-2:], node.shape[-2:]
-    call, scratch = _by_routine(node, f"sg_{node.op.name}", rows, wide, 9 * m * n * rows)
+    call, scratch = _with_scratch(node, f"sg_{node.op.name}", rows, wide, 9 * m * n * rows)
     axes, own = axes_of(node.shape), axes_of(node.shape[:-1])
     out = Statement(Access(OUT, axes), How.SET, Access(SCRATCH, axes), axes, node.line)
     value = Access(OUT, (*own, simplified(node.shape[-1] - 1)))
@@ -87,7 +87,7 @@ def _limit_quotient(x: Any, slope: Any, values: Any, gap: Callable[[Any], Any]) 
         values: the values.
         gap: makes what is divided by of values, or of steps.
     """
-    apart, turn = gap(values), gap(_steps(values))
+    apart, turn = gap(values), gap(_apart_by_ones(values))
     near = np.abs(apart) <= EQUAL * np.finfo(values.dtype).eps * largest(np.abs(values))[..., None]
     found, limit = x / np.where(near, 1 + 0 * apart, apart), 0 * x
     if slope is not None:
@@ -97,13 +97,13 @@ def _limit_quotient(x: Any, slope: Any, values: Any, gap: Callable[[Any], Any]) 
     return np.where(near, limit, found)
 
 
-def _steps(values: Any) -> Any:
+def _apart_by_ones(values: Any) -> Any:
     """Return a direction that draws values apart: the whole numbers."""
     return np.cumsum(1 + 0 * values, -1)
 
 
 def _and_steps(values: Any) -> tuple[Any, Any]:
-    return values, _steps(values)
+    return values, _apart_by_ones(values)
 
 
 def _gaps(x: Any) -> Any:
@@ -345,7 +345,7 @@ pinv_solve.vjp = _pinv_solve_vjp
 def _orthonormal_body(node: Node) -> Body:
     (rows, columns), wide = node.inputs[X].shape[-2:], node.shape[-1]
     work, flags = 2 * rows * columns * wide, (int(node.param("complete")),)
-    call, scratch = _by_routine(node, "sg_orthonormal", wide, rows, work, flags)
+    call, scratch = _with_scratch(node, "sg_orthonormal", wide, rows, work, flags)
     axes = axes_of(node.shape)
     turned = Access(SCRATCH, (*axes[:-2], axes[-1], axes[-2]))
     out = Statement(Access(OUT, axes), How.SET, turned, axes, node.line)

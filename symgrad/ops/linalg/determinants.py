@@ -164,9 +164,9 @@ def _cofactors_vjp(g: Any, y: Any, a: Any, factors: Any) -> Any:
     s = corner - np.matmul(low, taken) + np.eye(LAST, dtype=a.dtype) - np.matmul(r, transposed(r))
     ds = np.matmul(np.matmul(transposed(from_left), g), transposed(from_right))
     k, dk = _of_three(s, s) / 2, _of_three(s, ds)
-    det_s, det_ds = np.sum(s[..., :1, :] * k[..., :1, :], (-2, -1), keepdims=True), _dot(k, ds)
-    left = np.matmul(from_left, _dot(b, g) * k + dk) - np.matmul(np.matmul(b, np.matmul(transposed(g), from_left)), k)
-    whole = (_dot(b, g) * det_s + det_ds) * b - det_s * np.matmul(np.matmul(b, transposed(g)), b)
+    det_s, det_ds = np.sum(s[..., :1, :] * k[..., :1, :], (-2, -1), keepdims=True), _inner(k, ds)
+    left = np.matmul(from_left, _inner(b, g) * k + dk) - np.matmul(np.matmul(b, np.matmul(transposed(g), from_left)), k)
+    whole = (_inner(b, g) * det_s + det_ds) * b - det_s * np.matmul(np.matmul(b, transposed(g)), b)
     whole = whole + np.matmul(left, from_right)
     whole = whole - np.matmul(np.matmul(from_left, k), np.matmul(np.matmul(from_right, transposed(g)), b))
     regular = np.all(pivots(core, found)[0] != 0, -1)[..., None, None]
@@ -194,7 +194,7 @@ def _of_three(s: Any, t: Any) -> Any:
     return s0[0] * t1[1] + t0[0] * s1[1] - s0[1] * t1[0] - t0[1] * s1[0]
 
 
-def _dot(x: Any, y: Any) -> Any:
+def _inner(x: Any, y: Any) -> Any:
     return np.sum(x * y, (-2, -1), keepdims=True)
 
 

@@ -251,17 +251,17 @@ def _lu_solve_vjp(g: Any, y: Any, a: Any, factors: Any, b: Any, *, trans: bool, 
     return np.negative(outer), None, part
 
 
-def _solved(a: Any, b: Any) -> Any:
+def _case(a: Any, b: Any) -> Any:
     return np.linalg.solve(a + 3 * np.eye(a.shape[-1], dtype=a.dtype), b) ** 2
 
 
 lu_solve = structured(
     name="lu_solve", params=("trans", "checked"), infer=shape_rule("solve", "(n,n),(n+1,n),(n,k)->(n,k)"),
     evaluate=_lu_solve_value, body=_lu_solve_body, vjp=_lu_solve_vjp, stacked=True, linear=(2,), columns=(2,),
-    sample=(case(_solved, (3, 3), (3,)), case(_solved, (2, 4, 4), (4, 2)), case(np.linalg.solve, (9, 9), (3, 9, 2)),
-            case(_solved, (2, 2), (2, 4))),
-    edges=(case(_solved, (0, 0), (0, 2)), case(_solved, (2, 2), (2, 0)), case(_solved, (0, 2, 2), (2, 3)),
-           case(_solved, (1, 1), (1,))),
+    sample=(case(_case, (3, 3), (3,)), case(_case, (2, 4, 4), (4, 2)), case(np.linalg.solve, (9, 9), (3, 9, 2)),
+            case(_case, (2, 2), (2, 4))),
+    edges=(case(_case, (0, 0), (0, 2)), case(_case, (2, 2), (2, 0)), case(_case, (0, 2, 2), (2, 3)),
+           case(_case, (1, 1), (1,))),
     doc="The solution of a system, or of the transposed one, with a matrix of which the factors are known.",
 )
 
@@ -285,15 +285,15 @@ def permuted(down: Any, b: Any, *, back: bool = False) -> Any:
 
 @composite(
     name="triangles", infer=shape_rule("lu", "(n,n),(n+1,n)->(n,n)"), stacked=True,
-    sample=(case(lambda a: _triangles(a) ** 2, (3, 3)), case(lambda a: _triangles(a) * a, (2, 2, 2))),
-    edges=(case(lambda a: 1 * _triangles(a), (1, 1)),),
+    sample=(case(lambda a: _triangles_case(a) ** 2, (3, 3)), case(lambda a: _triangles_case(a) * a, (2, 2, 2))),
+    edges=(case(lambda a: 1 * _triangles_case(a), (1, 1)),),
 )
 def triangles(_a: Any, factors: Any) -> Any:
     """Take L and U of P A = L U, in one matrix, from what `lu` made of A."""
     return factors[..., :-1, :]
 
 
-def _triangles(a: Any) -> Any:
+def _triangles_case(a: Any) -> Any:
     a = a + 3 * np.eye(a.shape[-1])[::-1]
     return triangles(a, lu(a))
 

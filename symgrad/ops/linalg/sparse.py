@@ -52,7 +52,7 @@ segments = structured(
 DATA, ROW, COLUMN, DENSE, OUT = 0, 1, 2, 3, -1
 
 
-def _infer(data: Node, row: Node, column: Node, dense: Node, rows: Any) -> tuple[Shape, Any]:
+def _sparse_infer(data: Node, row: Node, column: Node, dense: Node, rows: Any) -> tuple[Shape, Any]:
     batch = data.shape[:-1]
     first = len(batch)
     if not data.shape or {row.shape, column.shape} != {data.shape} or dense.shape[:first] != batch or len(
@@ -72,7 +72,7 @@ def _value(data: Any, row: Any, column: Any, dense: Any, rows: Any) -> Any:
     return out
 
 
-def _body(node: Node) -> Body:
+def _sparse_body(node: Node) -> Body:
     """``T[row[e], j] += data[e] * dense[column[e], j]``, with any axes j."""
     first = len(node.inputs[DATA].shape) - 1
     everywhere, (*batch, _), each_j = axes_of(node.shape), axes_of(node.shape[: first + 1]), node.shape[first + 1 :]
@@ -94,19 +94,19 @@ def _of_one_matrix(mapped: tuple[bool, ...], data: Any, row: Any, column: Any, d
     return np.moveaxis(sparse_matmul(data, row, column, np.moveaxis(dense, 0, 1), rows=rows), 1, 0)
 
 
-def _product(data: Any, row: Any, column: Any, dense: Any) -> Any:
+def _sparse_case(data: Any, row: Any, column: Any, dense: Any) -> Any:
     return OPS["sparse_matmul"](data, row, column, dense, rows=4) ** 2
 
 
 _DOMAIN = (normal(), integers(0, 3), integers(-3, 2), normal())
 
 sparse_matmul = structured(
-    name="sparse_matmul", params=("rows",), infer=_infer, evaluate=_value, body=_body, regular=True,
+    name="sparse_matmul", params=("rows",), infer=_sparse_infer, evaluate=_value, body=_sparse_body, regular=True,
     linear=(DATA, DENSE), batched=lambda size, **params: params, many=_of_one_matrix,
-    sample=(case(_product, (6,), (6,), (6,), (3, 2), domain=_DOMAIN),
-            case(_product, (2, 5), (2, 5), (2, 5), (2, 3, 1), domain=_DOMAIN),
-            case(_product, (6,), (6,), (6,), (3,), domain=_DOMAIN)),
-    edges=(case(_product, (0,), (0,), (0,), (3, 2), domain=_DOMAIN),
-           case(_product, (5,), (5,), (5,), (3, 0), domain=_DOMAIN)),
+    sample=(case(_sparse_case, (6,), (6,), (6,), (3, 2), domain=_DOMAIN),
+            case(_sparse_case, (2, 5), (2, 5), (2, 5), (2, 3, 1), domain=_DOMAIN),
+            case(_sparse_case, (6,), (6,), (6,), (3,), domain=_DOMAIN)),
+    edges=(case(_sparse_case, (0,), (0,), (0,), (3, 2), domain=_DOMAIN),
+           case(_sparse_case, (5,), (5,), (5,), (3, 0), domain=_DOMAIN)),
     doc="A matrix, given by elements and their places, times a dense one or a vector; those at one place are added.",
 )

@@ -44,11 +44,11 @@ class TableUses:
 def table_uses(program: Program, of: Node, beside: Iterable[Node], output: int = 0) -> TableUses:
     """Find what is done with an input on the way to an output, in loops and branches, too; `beside` are parameters."""
     found = TableUses()
-    _find(replace(program, outputs=(program.outputs[output],)), {of}, set(), {*beside} - {of}, found, counted=True)
+    _follow(replace(program, outputs=(program.outputs[output],)), {of}, set(), {*beside} - {of}, found, counted=True)
     return found
 
 
-def _find(
+def _follow(
     program: Program, table: set[Node], made: set[Node], beside: set[Node], found: TableUses, *, counted: bool,
 ) -> set[Node]:
     """Find what a program does with inputs that are the `table`, or `made` of it; return these and what it makes."""
@@ -62,7 +62,7 @@ def _find(
             for body in bodies(node):
                 given = [*zip(body.inputs, node.inputs[len(node.inputs) - len(body.inputs) :], strict=True)]
                 own, more, others = [{x for x, i in given if i in some} for some in (table, made, foreign)]
-                ends = _find(body, own, more, others, found, counted=known) if own or more else set()
+                ends = _follow(body, own, more, others, found, counted=known) if own or more else set()
                 passed[node] = [y in ends for y in body.outputs]
                 found.others += [node] * (not own.isdisjoint(body.outputs))
         elif isinstance(node.op, Result):
@@ -70,7 +70,7 @@ def _find(
             if held.op.rounds and held.op.rounds(**held.named) == () and passed[held][node.param("number")]:
                 made = made | {node}
         elif node in ways and not (table | made).isdisjoint(node.inputs):
-            at = _rows(node) if node.inputs[0] in table else None
+            at = _rows_taken(node) if node.inputs[0] in table else None
             if at is not None and counted:
                 found.takes.append(node)
             elif at is not None:
@@ -86,7 +86,7 @@ def _find(
     return table | made
 
 
-def _rows(node: Node) -> Any:
+def _rows_taken(node: Node) -> Any:
     """Return which rows of its first operand a node is, None for others."""
     return None if node.op.rows is None else node.op.rows(node)
 
@@ -168,7 +168,7 @@ def _with_addends(
         made = copied(graph, node, inputs)
         if node not in takes or inputs[0] not in tables:
             return made
-        rows = _rows(made)
+        rows = _rows_taken(made)
         at = rows if isinstance(rows, Node) else literal(graph, rows, np.int64)
         addends.append(made if outside else input_like(graph, "rows", made))
         places.append(make(graph, "normal_index", at, extent=inputs[0].shape[0]))

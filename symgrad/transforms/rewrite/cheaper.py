@@ -71,7 +71,7 @@ def fold(run: Run, node: Node) -> Node | None:
 
 def narrow(run: Run, node: Node) -> Node | None:
     """Compute on the axes the operands depend on, and broadcast the result: ``exp(broadcast(a))``."""
-    inputs = tuple([_bare(i) for i in node.inputs])
+    inputs = tuple([_unbroadcast(i) for i in node.inputs])
     if inputs == node.inputs:
         return None
     return run.graph.node(
@@ -79,7 +79,7 @@ def narrow(run: Run, node: Node) -> Node | None:
     )
 
 
-def _bare(node: Node) -> Node:
+def _unbroadcast(node: Node) -> Node:
     """Strip what broadcasting does by itself: stretched axes, and new axes in front."""
     while node.op.aligned or (node.op is expand_dims and node.params[0] == tuple(range(len(node.params[0])))):
         node = node.inputs[0]
@@ -89,7 +89,7 @@ def _bare(node: Node) -> Node:
 # -- what rules ask of what they found
 
 
-def folded(run: Run, node: Node) -> Node | None:
+def reduced_constant(run: Run, node: Node) -> Node | None:
     """Reduce a constant now, where that does not round."""
     x = array(node.inputs[0])
     return None if x is None or not x.size else literal(run.graph, node.op.evaluate(x, **node.named))
@@ -146,7 +146,7 @@ def anywhere(run: Run, node: Node) -> Node | None:
     return make(run.graph, node.op, reduce(partial(make, run.graph, logical.logical_or), found), axes=axes)
 
 
-def decided(run: Run, node: Node) -> Node | None:
+def beyond_dtype(run: Run, node: Node) -> Node | None:
     """Decide a comparison of an integer with a number beyond those of the dtype that it was made of."""
     for k, made in enumerate(node.inputs if node.dtype.kind == "b" else ()):
         number, x = array(node.inputs[1 - k]), made
@@ -209,13 +209,13 @@ CHEAPER = Table(
     rule(lambda f, p: f(p, False), lambda p: p, f=OR, kinds="b"),
     rule(lambda f, p: f(p, True), lambda: True, f=OR, kinds="b"),
     rule(lambda f, g, p: f(g(p)), lambda p: p, f=NOT, g=NOT, kinds="b"),
-    By(decided, lambda op, _inputs: isinstance(op, Elementwise) and (op.infix or " ")[0] in "<>=!"),
+    By(beyond_dtype, lambda op, _inputs: isinstance(op, Elementwise) and (op.infix or " ")[0] in "<>=!"),
     rule(lambda p, dtype: ops.astype(p, dtype=dtype) != 0, lambda p: p, dtype=PARAM, kinds="b",
          when=lambda p: p.dtype.kind == "b"),
 
     # reductions
     by(anywhere, ops.any),
-    by(folded, ops.any, ops.all, ops.max, ops.min),
+    by(reduced_constant, ops.any, ops.all, ops.max, ops.min),
     rule(lambda f, x: f(x, axes=()), lambda x: x, f=REDUCTION, kinds=ANY),
     rule(lambda f, x, axes: f(x, axes=axes), lambda x, axes: ops.squeeze(x, axes=axes), f=REDUCTION, axes=PARAM,
          kinds=ANY, when=lambda x, axes: all(x.shape[k] == 1 for k in axes)),
