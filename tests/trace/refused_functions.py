@@ -135,12 +135,12 @@ def two_masks(x, y):
     return np.sum(x[x > 1] * y[y > 1])
 
 
-@vector(ConcretizationError, "len() of it", "sums and means of it")
+@vector(ConcretizationError, "len() of it", "sums, means, variances, norms")
 def count_of_a_selection(x, y):
     return x[:2] * len(x[x > 1])
 
 
-@vector(ConcretizationError, "np.sort of it", "sums and means of it")
+@vector(ConcretizationError, "np.sort of it", "sums, means, variances, norms")
 def sorted_selection(x, y):
     return np.sort(x[x > 1])
 

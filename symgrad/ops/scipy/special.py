@@ -43,12 +43,20 @@ for _ufunc in (np.log1p, np.expm1, np.cbrt, np.exp2):  # SciPy's of the same nam
     answers(Late(_ufunc.__name__))(partial(_ufunc.__call__))
 
 
-@answers(Late("betaln"))
+def _in_double(formula: Callable[..., Any]) -> Callable[..., Any]:
+    """Compute single precision in double, as SciPy does: differences of logarithms of gamma functions cancel."""
+
+    def answer(*xs: Any) -> Any:
+        single = all(getattr(x, "dtype", None) == np.float32 for x in xs)
+        return formula(*[x.astype(np.float64) for x in xs]).astype(np.float32) if single else formula(*xs)
+
+    return answer
+
+
 def betaln(a: Any, b: Any) -> Any:
     return gammaln(a) + gammaln(b) - gammaln(a + b)
 
 
-@answers(Late("beta"))
 def beta(a: Any, b: Any) -> Any:
     """As `scipy.special.beta`, which is finite where an integer below 1 meets a smaller one."""
     a, b = floating(a), floating(b)
@@ -175,7 +183,7 @@ def _lambertw(z: Any, k: Any, tol: Any) -> Any:
     if is_traced(k) or np.ndim(k) or int(k) not in {0, -1}:
         raise ArgumentError(
             "scipy.special.lambertw of another branch than 0 and -1 on traced arrays", instead="the branch 0 or -1")
-    return _lower_branch(floating(z)) if int(k) else special.lambertw(floating(z))
+    return (_lower_branch if int(k) else special.lambertw)(floating(z, np.float64))  # SciPy's of single is double
 
 
 def _lower_branch(x: Any) -> Any:
@@ -197,8 +205,10 @@ def _lower_branch(x: Any) -> Any:
 
 
 _FORMULAS: dict[str, Callable[..., Any]] = {
-    "poch": _poch,
-    "binom": _binom,
+    "beta": _in_double(beta),
+    "betaln": _in_double(betaln),
+    "poch": _in_double(_poch),
+    "binom": _in_double(_binom),
     "loggamma": lambda z: np.where(z >= 0, gammaln(z), np.nan),  # of real numbers below 0 it would be complex
     "boxcox": lambda x, lmbda: _power_less_one(np.log(x), lmbda),
     "boxcox1p": lambda x, lmbda: _power_less_one(np.log1p(x), lmbda),
@@ -243,19 +253,21 @@ _FORMULAS: dict[str, Callable[..., Any]] = {
     "pdtrc": lambda k, m: np.where(k < 0, np.nan, gammainc(np.floor(k) + 1.0, m)),
     "fdtr": lambda dfn, dfd, x: betaincc(0.5 * dfd, 0.5 * dfn, dfd / (dfd + dfn * x)),
     "fdtrc": lambda dfn, dfd, x: betainc(0.5 * dfd, 0.5 * dfn, dfd / (dfd + dfn * x)),
-    "special._ufuncs._beta_pdf": lambda x, a, b: np.exp(xlog1py(b - 1, -x) + xlogy(a - 1, x) - betaln(a, b)),
-    "special._ufuncs._binom_pmf": lambda x, n, p: np.exp(_choose(n, x) + xlogy(x, p) + xlog1py(n - x, -p)),
+    "special._ufuncs._beta_pdf": _in_double(
+        lambda x, a, b: np.exp(xlog1py(b - 1, -x) + xlogy(a - 1, x) - betaln(a, b))),
+    "special._ufuncs._binom_pmf": _in_double(
+        lambda x, n, p: np.exp(_choose(n, x) + xlogy(x, p) + xlog1py(n - x, -p))),
     "special._ufuncs._binom_cdf": lambda x, n, p: np.where(x >= n, 1, betaincc(x + 1, np.maximum(n - x, 1), p)),
     "special._ufuncs._binom_sf": lambda x, n, p: np.where(x >= n, 0, betainc(x + 1, np.maximum(n - x, 1), p)),
-    "special._ufuncs._hypergeom_pmf": lambda k, n, m, total: np.exp(
-        _choose(n, k) + _choose(total - n, m - k) - _choose(total, m)),
+    "special._ufuncs._hypergeom_pmf": _in_double(lambda k, n, m, total: np.exp(
+        _choose(n, k) + _choose(total - n, m - k) - _choose(total, m))),
     "special._ufuncs._kolmogp": compiled.kolmogorov_slope,
     "special._ufuncs._kolmogc": compiled.kolmogorov_chance,
     "special._ufuncs._beta_ppf": lambda q, a, b: compiled.betaincinv(a, b, q),
     "special._ufuncs._cosine_cdf": _cosine_cdf,
     "special._ufuncs._log1mexp": lambda x: special.log1mexp(floating(x)),
-    "special._ufuncs._nbinom_pmf": lambda x, n, p: np.exp(
-        gammaln(n + x) - gammaln(x + 1) - gammaln(n) + xlogy(n, p) + xlog1py(x, -p)),
+    "special._ufuncs._nbinom_pmf": _in_double(lambda x, n, p: np.exp(
+        gammaln(n + x) - gammaln(x + 1) - gammaln(n) + xlogy(n, p) + xlog1py(x, -p))),
     "special._ufuncs._nbinom_cdf": lambda x, n, p: betainc(n, x + 1, p),
     "special._ufuncs._nbinom_sf": lambda x, n, p: betaincc(n, x + 1, p),
 }

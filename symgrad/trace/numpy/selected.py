@@ -1,7 +1,7 @@
 """`Selected`: what ``x[mask]`` is for a traced mask: so many elements that only the run will tell how many.
 
 It holds the whole array and the mask. Arithmetic with it is done for every element, and what is outside of the mask
-is dropped where it ends: in a sum, or in ``out[mask] = ...`` through the same mask.
+is dropped where it ends: in one number of all of them, or in ``out[mask] = ...`` through the same mask.
 """
 
 from __future__ import annotations
@@ -63,8 +63,9 @@ class Selected(np.lib.mixins.NDArrayOperatorsMixin):
             f"{what}: x[mask] with a traced mask has as many elements as the mask has true ones, which is not known "
             f"while {self.values.owner.function}() is traced",
             line=line or user_line(),
-            instead="arithmetic with numbers and with other arrays[mask] of the same mask, sums and means of it, and "
-            "out[mask] = of it; or np.where(mask, x, 0), x[sg.nonzero(mask, size=n)], sg.unique(x, size=n)",
+            instead="arithmetic with numbers and with other arrays[mask] of the same mask, sums, means, variances, "
+            "norms and dot products of it, and out[mask] = of it; or np.where(mask, x, 0), "
+            "x[sg.nonzero(mask, size=n)], sg.unique(x, size=n)",
         )
 
     def __symgrad_bind__(self, op: Any, inputs: Any, params: Any) -> NoReturn:
@@ -86,19 +87,22 @@ class Selected(np.lib.mixins.NDArrayOperatorsMixin):
         yield len(self)
 
     def __getattr__(self, name: str) -> Any:
-        """Answer the methods of arrays that are sums; refuse the others by name."""
+        """Answer the methods of arrays that give one number of all; refuse the others by name."""
         if name.startswith("_") or not hasattr(np.ndarray, name):
             raise AttributeError(f"a selection x[mask] has no attribute {name!r}")
         function = getattr(np, name, None)
         if function not in TOTALS:
             raise self.unknown(f"the attribute {name!r} of it")
-        return lambda *args, **kwargs: self.total(function, args, kwargs)
+        return lambda *args, **kwargs: self.total(function, (self, *args), kwargs)
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
         """Apply a ufunc to every element: with numbers, and with what is selected by the same mask."""
         out = kwargs.pop("out", None)
         if method == "reduce" and ufunc in _REDUCTIONS:
-            return self.total(_REDUCTIONS[ufunc], (), {k: v for k, v in kwargs.items() if k != "axis" or v != 0})
+            left = {k: v for k, v in kwargs.items() if k != "axis" or v != 0}
+            return self.total(_REDUCTIONS[ufunc], inputs, left)
+        if ufunc in TOTALS and method == "__call__" and out is None:
+            return self.total(ufunc, inputs, kwargs)
         if method != "__call__" or kwargs or (out is not None and out != (self,)):
             raise self.unknown(f"np.{ufunc.__name__}.{method} of it, or with keywords")
         values = [item if type(item) in {int, float} else self._operand(lift(settled(item))) for item in inputs]
@@ -120,25 +124,29 @@ class Selected(np.lib.mixins.NDArrayOperatorsMixin):
         return item
 
     def __array_function__(self, func: Any, types: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        if func in TOTALS and args and args[0] is self:
-            return self.total(func, args[1:], kwargs)
+        if func in TOTALS:
+            return self.total(func, args, kwargs)
         raise self.unknown(f"np.{func.__name__} of it")
 
     def total(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Reduce all of it to one number."""
-        rest = [v for v in (*args, *kwargs.values()) if v is not None and v is not UNSET and v is not False]
-        if rest or self.ndim > 1:
-            raise self.unknown(f"np.{func.__name__} of it along an axis, or with keywords")
-        if func == _MEAN:
-            mean = self.total(np.sum, (), {}) / self.size
-            return mean.astype(self.dtype) if self.dtype.kind == "f" else mean
-        return func(np.where(self.mask, self.values, np.asarray(TOTALS[func], self.dtype)))
+        """Reduce all of it, or two that the same mask selects, to one number."""
+        given = {k: v for k, v in kwargs.items() if v is not None and v is not UNSET and v is not False}
+        selected, rest = args[: TOTALS[func]], [v for v in args[TOTALS[func] :] if v is not None]
+        if rest or given.keys() - {"ddof", "correction"} or self.ndim > 1 or {*map(type, selected)} != {Selected}:
+            raise self.unknown(f"np.{func.__name__} of it along an axis, or with keywords or another array")
+        values = [self._operand(one) for one in selected]
+        if func in _LEFT_OUT:
+            return func(*values, where=self.mask, **given)
+        return func(*[np.where(self.mask, one, np.zeros((), one.dtype)) for one in values])
 
 
-_MEAN = np.mean
-"""NumPy's own: while a function is traced, a stand-in that equals it has its name."""
+_LEFT_OUT = {np.prod, np.all, np.mean, np.var, np.std}
+"""Functions that are told to leave elements out; to the others a zero in the place of an element is nothing."""
 
-TOTALS: dict[Any, Any] = {np.sum: 0, np.prod: 1, np.any: False, np.all: True, np.mean: None}
-"""Functions of all elements, each with what it may be given in the place of an element that is not there."""
+TOTALS: dict[Any, int] = {
+    **dict.fromkeys((np.sum, np.any, np.count_nonzero, np.linalg.norm, *_LEFT_OUT), 1),
+    **dict.fromkeys((np.dot, np.vdot, np.inner, np.matmul), 2),
+}
+"""Functions of all elements, each with how many arrays it is of."""
 
 _REDUCTIONS = {np.add: np.sum, np.multiply: np.prod, np.logical_or: np.any, np.logical_and: np.all}
