@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from typing import Any
 
+import mpmath
 import numpy as np
 import pytest
 import sympy as sp
@@ -12,7 +13,7 @@ from scipy import special
 from sympy import I, Indexed, IndexedBase, Matrix, MatrixSymbol, Piecewise, Product, Sum
 
 import symgrad as sg
-from symgrad.errors import ArgumentError, ShapeError, UnsupportedError
+from symgrad.errors import ArgumentError, NoGradient, ShapeError, UnsupportedError
 from symgrad.ir.op import Elementwise
 from symgrad.ops import OPS, load
 from symgrad.ops.declare.domains import Domain
@@ -35,7 +36,10 @@ SCALARS = [
     sp.erf(x) + sp.erfc(y), sp.erfinv(x / 3), sp.gamma(x) + sp.loggamma(y), sp.digamma(x) + sp.polygamma(1,
     y) + sp.polygamma(2, x),
     sp.beta(x, y), sp.factorial(x), sp.besselj(0, x) + sp.besselj(1, y), sp.besseli(0, x) - sp.besseli(1, y),
-    sp.LambertW(x),
+    sp.besselj(2, x) + sp.besseli(sp.Rational(5, 2), y), sp.LambertW(x), sp.Si(x) + sp.Ci(y), sp.Shi(x) - sp.Chi(y),
+    sp.airyai(x) + sp.airybi(y) + sp.airyaiprime(y) - sp.airybiprime(x), sp.fresnels(x) + sp.fresnelc(y),
+    sp.expint(1, x) + sp.expint(3, y), sp.binomial(x + 3, y), sp.elliptic_k(x / 3) - sp.elliptic_e(y / 4),
+    sp.elliptic_f(x, sp.Rational(1, 5)) + sp.elliptic_e(y, sp.Rational(1, 5)),
     sp.Ei(x), sp.lowergamma(2, x) + sp.uppergamma(3, y), sp.Abs(x - y) + sp.sign(x - y) * x, sp.sinc(x * y),
     sp.Max(x, y, x * y) - sp.Min(x, y, 1), sp.Heaviside(x - 1) * x + sp.floor(y) * x, sp.Mod(x, y) + sp.frac(y),
     Piecewise((x**2, x < y), (sp.sin(x), sp.And(x > 1, y < 5)), (y, True)), Piecewise((sp.sqrt(x - 5), x > 5), (x * y,
@@ -83,6 +87,15 @@ def test_values(compiled):
                 err_msg=str(expression))
 
 
+def test_zeta():
+    """SymPy has no derivative of it by its exponent."""
+    function = sg.from_sympy(sp.zeta(x) + sp.zeta(y, 2), (x, y))
+    found = sg.value_and_grad(function, argnums=(0, 1))(1.7, 2.5)
+    slopes = [mpmath.diff(lambda s, q=q: mpmath.zeta(s, q), at) for at, q in ((1.7, 1), (2.5, 2))]
+    exact = [mpmath.zeta(1.7) + mpmath.zeta(2.5, 2), *slopes]
+    np.testing.assert_allclose([found[0], *found[1]], np.array(exact, float), rtol=1e-12)
+
+
 @pytest.mark.parametrize("symbol", [x, y])
 def test_gradients(compiled, symbol):
     slopes = sg.jit(lambda x, y, dx, dy: sg.jvp(compiled, (x, y), (dx, dy))[1])
@@ -95,7 +108,10 @@ def test_gradients(compiled, symbol):
 def test_arrays_are_broadcast_and_agree_with_lambdify(compiled):
     xs, ys = np.array([[0.7, 1.9, 2.3]]), np.array([[1.3], [0.4]])
     whole = [array.copy() for array in np.broadcast_arrays(xs, ys)]  # its select broadcasts no conditions
-    unknown = sp.Sum, sp.Product, sp.erfinv, sp.LambertW, sp.besselj, sp.besseli, sp.frac
+    unknown = (
+        sp.Sum, sp.Product, sp.erfinv, sp.LambertW, sp.besselj, sp.besseli, sp.frac, sp.Shi, sp.Chi, sp.expint,
+        sp.binomial, sp.elliptic_k, sp.elliptic_f, sp.elliptic_e,
+    )
     known = [e for e in SCALARS if not e.has(*unknown)]
     for k, found in enumerate(compiled(xs, ys)):
         expression = SCALARS[k]
@@ -201,12 +217,13 @@ def test_deep_and_shared_expressions():
     (lambda: sg.from_sympy(x + y, [x]), ArgumentError, "y is none of the arguments"),
     (lambda: sg.from_sympy(u[0], [x]), ArgumentError, "u is none of the arguments"),
     (lambda: sg.from_sympy(x, [x, x]), ArgumentError, "x is two arguments"),
-    (lambda: sg.from_sympy(sp.Si(x), [x]), UnsupportedError, r"no NumPy word for SymPy's Si in Si\(x\)"),
+    (lambda: sg.from_sympy(sp.polylog(2, x), [x]), UnsupportedError, r"no NumPy word for SymPy's polylog in polylog\("),
     (lambda: sg.from_sympy(1 + I * x, [x]), UnsupportedError, "no NumPy word for SymPy's ImaginaryUnit in I"),
     (lambda: sg.from_sympy(sp.Integral(sp.exp(x**2), x), [x]), UnsupportedError, r"Integral(.|\n)*doit\(\)"),
     (lambda: sg.from_sympy(q.diff(t), [t]), UnsupportedError, "Derivative"),
     (lambda: sg.from_sympy(Sum(x**i, (i, 0, sp.oo)), [x])(0.5), UnsupportedError, "which has no end"),
-    (lambda: sg.from_sympy(sp.besselj(2, x), [x])(0.5), UnsupportedError, "besselj of the order 2"),
+    (lambda: sg.from_sympy(sp.expint(x, y), [x, y])(0.5, 1.0), UnsupportedError, "expint of the order x"),
+    (lambda: sg.grad(sg.from_sympy(sp.besselj(x, y), [x, y]))(0.5, 1.0), NoGradient, "jv has no derivative by .* v"),
     (lambda: sg.from_sympy(A[0, 0], [A])(np.ones((3, 3))), ShapeError, r"A has the shape \(3, 3\), not \(2, 3\)"),
     (lambda: sg.from_sympy(x * y, [(x, y)])(np.ones(3)), ShapeError, r"has the shape \(3,\), not \(2,\)"),
     (lambda: sg.from_sympy("x + 1"), sp.SympifyError, "x \\+ 1"),

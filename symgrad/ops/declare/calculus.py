@@ -15,7 +15,7 @@ import numpy as np
 
 from symgrad.errors import NoGradient, UnsupportedError
 from symgrad.ir.op import Elementwise
-from symgrad.ops.declare.forms import OPS, SCIPYS, answer_scipy
+from symgrad.ops.declare.forms import OPS, SCIPYS, Late, answer_scipy
 from symgrad.ops.declare.traits import kinds, traits
 
 _Steps: TypeAlias = Generator[Any, Any, Any]
@@ -177,6 +177,11 @@ def _special(name: str) -> _Word:
     return _word(lambda *values: OPS[name](*values))  # noqa: PLW0108 - it is declared later
 
 
+def _of_scipy(name: str, place: int | None = None) -> _Word:
+    """Make a word of a function of scipy.special's, or of one of its results."""
+    return _word(lambda *values: Late(name)(*values) if place is None else Late(name)(*values)[place])
+
+
 def _weak(function: Callable[..., Any], *values: Any) -> Any:
     found = function(*values)
     plain = isinstance(found, (np.generic, np.ndarray)) and all(isinstance(value, (int, float)) for value in values)
@@ -235,9 +240,17 @@ def _print_polygamma(expression: Any, _known: dict[Any, Any]) -> _Steps:
 
 def _print_bessel(expression: Any, _known: dict[Any, Any]) -> _Steps:
     order, x = expression.args
-    if order not in {0, 1}:
-        raise UnsupportedError(f"no NumPy word for SymPy's {expression.func.__name__} of the order {order}")
-    return _weak(OPS[f"{expression.func.__name__[-1]}{order}"], (yield x))
+    letter = expression.func.__name__[-1]
+    if order in {0, 1}:
+        return _weak(OPS[f"{letter}{order}"], (yield x))
+    return _weak(Late(f"{letter}v"), (yield order), (yield x))
+
+
+def _print_expint(expression: Any, _known: dict[Any, Any]) -> _Steps:
+    order, x = expression.args
+    if not order.is_Integer or order < 0:
+        raise UnsupportedError(f"no NumPy word for SymPy's expint of the order {order}")
+    return _weak(Late("exp1" if order == 1 else "expn"), *([int(order)] if order != 1 else []), (yield x))
 
 
 def _piecewise(expression: Any, _known: dict[Any, Any]) -> _Steps:
@@ -321,7 +334,13 @@ _WORDS: dict[str, _Word] = {
     "acsch": _word(lambda x: np.arcsinh(1 / x)), "Cbrt": _word(np.cbrt), "KroneckerDelta": _word(
         lambda i, j: np.where(np.equal(i, j), np.ones_like(i + j), 0)),
     "polygamma": _print_polygamma, "besselj": _print_bessel, "besseli": _print_bessel, "erfinv": _special("erfinv"),
-    "LambertW": _special("lambertw"), "zeta": _word(lambda s, q=1: OPS["zeta"](s, q)),
+    "LambertW": _special("lambertw"), "zeta": _word(lambda s, q=1: Late("special._ufuncs._zeta")(s, q)),
+    "expint": _print_expint, "binomial": _of_scipy("binom"), "elliptic_k": _of_scipy("ellipk"),
+    "elliptic_f": _of_scipy("ellipkinc"), "elliptic_e": _word(lambda *xs: Late(f"ellipe{'inc' * (len(xs) > 1)}")(*xs)),
+    **{name: _of_scipy(function, place) for function, names in {
+        "sici": ("Si", "Ci"), "shichi": ("Shi", "Chi"), "fresnel": ("fresnels", "fresnelc"),
+        "airy": ("airyai", "airyaiprime", "airybi", "airybiprime"),
+    }.items() for place, name in enumerate(names)},
     "factorial": _word(lambda x: OPS["gamma"](x + 1.0)), "lowergamma": _word(
         lambda a, x: OPS["gamma"](a) * OPS["gammainc"](a, x)),
     "uppergamma": _word(lambda a, x: OPS["gamma"](a) * OPS["gammaincc"](a, x)),
