@@ -220,7 +220,8 @@ class Function(Generic[P, R]):
             if outer is not None:
                 return self._inline(outer, call)  # type: ignore[no-any-return]
             self._refuse_specs(call.leaves)
-            entry, result = self._taken(self._find(call), call, _run_converted)
+            entry, result = self._taken(
+                self._find(call), call, lambda path, leaves: path.call.finish(path.call.flat(leaves)))
         except Exception as error:
             if self._options.verifies or active.entered:
                 raise
@@ -971,10 +972,6 @@ _REFUSED = (SymgradError, TypeError, ValueError, AttributeError, LookupError, Bu
 
 def _served(_: tuple[Any, ...]) -> None:
     """Say that a compilation serves, still."""
-
-
-def _run_converted(path: Entry, leaves: Sequence[Any]) -> Any:
-    return path.call.finish(path.call.flat(leaves))
 
 
 def _missed(path: Entry, call: Leaves) -> int | None:
