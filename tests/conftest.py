@@ -26,20 +26,15 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[1]
 OWN_CACHE = pytest.StashKey[str]()
 LEVELS = dict.fromkeys((
-    "tests/benchmarks/", "tests/emit/", "tests/render/", "tests/build/", "tests/loops/test_products",
+    "tests/benchmarks/", "tests/dask/", "tests/emit/", "tests/render/", "tests/build/", "tests/loops/test_products",
     "tests/loops/test_tiles", "tests/ops/test_elementwise", "tests/test_random_programs", "tests/test_random_writes",
     "tests/test_regressions", "tests/test_accuracy", "tests/test_rows", "tests/test_hard_points",
     "tests/api/test_mode_costs", "tests/api/test_bind", "tests/control/test_random_scans", "symgrad/",
-), "-O3") | dict.fromkeys((
-    "tests/api/test_any_order_of_sizes", "tests/api/test_many_leaves", "tests/control/test_checkpoint",
-    "tests/control/test_control", "tests/control/test_roll", "tests/ops/test_determinants", "tests/ops/test_identities",
-    "tests/ops/test_linalg_derivatives", "tests/scipy/", "tests/test_modes_table", "tests/test_named_modes",
-    "tests/test_random_linalg", "tests/test_random_modes", "tests/test_seeded_mistakes", "tests/transforms/",
-), "-O0")
-"""How these are compiled by day, when the compiler takes half the time of all tests.
+), "-O3") | dict.fromkeys(("tests/loops/", "tests/test_ops_table"), "-O1")
+"""How these are compiled by day, when the compiler takes a third of the time of all tests.
 
-As users' functions are: what is about the C, its bits and its time, and random programs. Without optimization: what
-compares derivatives with each other, in many large modules. All others at -O1, which has loops in lanes, too.
+As users' functions are: what is about the C, its bits and its time, and random programs. Loops at -O1, which has them
+in lanes, too. All others without optimization: what they ask is what a program computes, of small arrays.
 """
 
 TOGETHER = 6
@@ -74,7 +69,7 @@ def pytest_configure(config: pytest.Config) -> None:
 def gently(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Compile each test as `LEVELS` says; at night, and with --optimized, all as users' functions are."""
     by_day = "not nightly" in request.config.getoption("markexpr") and not request.config.getoption("--optimized")
-    level = next((level for start, level in LEVELS.items() if request.node.nodeid.startswith(start)), "-O1")
+    level = next((level for start, level in LEVELS.items() if request.node.nodeid.startswith(start)), "-O0")
     if by_day and level != "-O3":
         from symgrad.build.toolchain import find as toolchain
 
