@@ -157,7 +157,8 @@ class Branching(NamedTuple):
             return value
 
         def order(values: Any) -> list[Any]:
-            near(None, *[a - b for a, b in combinations(values, 2)])
+            if gaps is not None:
+                near(None, *[a - b for a, b in combinations(values, 2)])
             return [values[k] for k in note(tuple(sorted(range(len(values)), key=values.__getitem__)))]
 
         def several(values: Any) -> Any:
@@ -681,13 +682,13 @@ class Point(NamedTuple):
     gaps: list[tuple[int, float]]
 
 
-def at(program: Branching, args: tuple[Any, ...]) -> Point:
-    """Run NumPy."""
+def at(program: Branching, args: tuple[Any, ...], *, measured: bool = False) -> Point:
+    """Run NumPy; how far sides are apart is `measured` where slopes of it are wanted, for there are many."""
     log: list[Any] = []
     gaps: list[tuple[int, float]] = []
     try:
         with np.errstate(all="ignore"):
-            value: Any = program.numpys(log, gaps)(*args)
+            value: Any = program.numpys(log, gaps if measured else None)(*args)
     except RAISED as error:
         value = error
     return Point(args, tuple(log), value, gaps)
@@ -733,12 +734,13 @@ def flips(program: Branching, first: Point, tried: int = 60) -> dict[int, Point]
     def args_at(z: Any) -> tuple[Any, ...]:
         return z[:4], z[4:].reshape(5, 3), n, i
 
-    gaps = np.array([gap for _, gap in first.gaps])
-    of = np.array([k for k, _ in first.gaps])
+    numbers = at(program, first.args, measured=True).gaps
+    gaps = np.array([gap for _, gap in numbers])
+    of = np.array([k for k, _ in numbers])
     slopes = np.zeros((len(gaps), len(z)))
     for axis, step in enumerate(1e-6 * np.eye(len(z))):
         with suppress(WayError):
-            moved = at(program, args_at(z + step)).gaps
+            moved = at(program, args_at(z + step), measured=True).gaps
             same = [a for a, (k, _) in enumerate(moved[: len(gaps)]) if k == of[a]]
             slopes[same, axis] = (np.array([moved[a][1] for a in same]) - gaps[same]) / 1e-6
     slopes = np.nan_to_num(slopes, posinf=0.0, neginf=0.0)

@@ -32,10 +32,13 @@ def along(call: Callable[..., Any], arguments: Sequence[Any], moves: Sequence[An
 
 def derived(line: Callable[[Any], Any]) -> tuple[float, float, float]:
     """Return value and two derivatives at 0 as symgrad finds them, without C."""
-    slope = sg.grad(line)
-    made = sg.jit(lambda t: (line(t), slope(t), sg.grad(slope)(t)), options=INTERPRETED)
-    first, second, third = made(0.0)
-    return float(first), float(second), float(third)
+
+    def slope(t: Any) -> tuple[Any, Any]:
+        value, first = sg.value_and_grad(line)(t)
+        return first, value
+
+    (first, value), second = sg.value_and_grad(slope, has_aux=True, options=INTERPRETED)(0.0)
+    return float(value), float(first), float(second)
 
 
 def differences(line: Callable[[Any], Any], h: float = 1e-3) -> tuple[float, float, float]:
