@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,8 @@ ROUNDS = 1 << 8
 """So many rounds of a loop are looked at: what grows by a factor leaves 64 bits before, what is counted never does."""
 _SHOWN = 10**40
 """Up to which a number is shown."""
+_LARGEST = {np.dtype(code): int(np.iinfo(code).max) for code in np.typecodes["AllInteger"]}
+_SIZES: dict[str, Callable[[list[int]], int]] = {"last": itemgetter(-1), "most": max, "sum": sum, "product": math.prod}
 
 
 class Integers:
@@ -103,7 +106,7 @@ class Integers:
                 number, states = node.param("number"), values[node.inputs[0]]
                 values[node] = states[number] if number < len(states) else None
             else:
-                operands: list[Any] = [values.get(i, self.constants.get(i)) for i in node.inputs]
+                operands: list[Any] = [values[i] if i in values else self.constants.get(i) for i in node.inputs]
                 values[node] = None if None in operands else apply(node, operands)
 
     def _looped(self, node: Node, values: dict[Node, Any], apply: Applied) -> list[Any]:
@@ -182,8 +185,7 @@ def _largest_value(node: Node, sizes: Sequence[int]) -> int:
         return 1
     sizes = [*map(abs, sizes)]
     kind = growth(node.op, node.params) if len(sizes) > 1 or "dtype" not in node.named else "most"  # a cast
-    sums = {"last": sizes[-1], "most": max(sizes), "sum": sum(sizes), "product": math.prod(sizes)}
-    size = sums.get(kind, MOST + 1) if not kind.isdigit() else sizes[0] ** int(kind)
-    if node.dtype.kind == "u" or size > np.iinfo(node.dtype).max:
+    size = _SIZES[kind](sizes) if kind in _SIZES else sizes[0] ** int(kind) if kind else MOST + 1
+    if node.dtype.kind == "u" or size > _LARGEST[node.dtype]:
         raise _Beyond(node, size)
     return size

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from symgrad.errors import ArgumentValueError, IndexOutOfBounds, LinAlgError
+from symgrad.ir.extents import at
 from symgrad.ir.node import SEVERAL, Constant, Node
 from symgrad.ir.program import Program
 from symgrad.ir.shapes import bare
@@ -44,9 +45,7 @@ def concrete(param: Any, dims: Mapping[Any, int]) -> Any:
         return param
     if isinstance(param, Program):
         return HeldProgram(param, dims)
-    if hasattr(param, "free_symbols"):
-        return int(param.subs(dims))
-    return param
+    return int(at(param, dims)) if hasattr(param, "free_symbols") else param
 
 
 class HeldProgram(NamedTuple):

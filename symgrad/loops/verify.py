@@ -170,12 +170,13 @@ class Verifier:
                 found.append((items, part, None if bare else known.pop(items, None)))
         left = {items[0].axis: section for items, section in known.items() if isinstance(items[0], Loop)}
         last, self.sections = -1, []
-        for items, part, before in found:
-            axis = items[0].axis if isinstance(items[0], Loop) else None
+        for place, (items, part, before) in enumerate(found):
             section = before
-            if before is None and axis in left and left[axis].marked(items):
-                section = left.pop(axis)
-                self.marked.append(section)
+            if section is None:
+                axis = items[0].axis if isinstance(items[0], Loop) else None
+                if axis in left and left[axis].marked(items):
+                    section = left.pop(axis)
+                    self.marked.append(section)
             if section is None:
                 section = Section(self, items, part)
                 self.new.append(section)
@@ -184,9 +185,8 @@ class Verifier:
                 if section.part is not part:
                     section.part = part
                     self.elsewhere.append(section)
-            self.sections.append(section)
-        for place, section in enumerate(self.sections):
             section.place = place
+            self.sections.append(section)
         here = {*self.sections}
         self.gone = [section for section in known.values() if section not in here]
         for section in [*self.new, *self.marked]:
@@ -529,8 +529,9 @@ class _Trial:
                 self.finished(output)
         other.update(*[section.sums for section in verifier.marked])
         for section in verifier.sections if other else ():
-            at_once = {one for one, now in section.now.items() if now.walk is Walk.LANES or now.walk is Walk.THREADS}
-            if at_once and not section.sums.isdisjoint(other):
+            walked = () if section.sums.isdisjoint(other) else section.now.items()
+            at_once = {one for one, now in walked if now.walk is Walk.LANES or now.walk is Walk.THREADS}
+            if at_once:
                 self.parallel(section, at_once, other)
         if verifier.stage == "allocate" or any(s.slot is not None for s in storage.values()):
             self.memory()
