@@ -261,7 +261,8 @@ class Steps:
             self._count[0] = 0
             arguments = (id(objects), *self._passed)
             if self._work * self._step["batches"].item() >= LONG:
-                code = interruptible(self._function, *arguments)
+                load.end_team()
+                code = interruptible(self._alone, *arguments)
             else:
                 code = self._function(*arguments, ffi.NULL)
         finally:
@@ -283,6 +284,13 @@ class Steps:
                 return None
             raise error
         return int(code)
+
+    def _alone(self, *arguments: Any) -> int:
+        """Call C in a thread that has no team before and after."""
+        try:
+            return int(self._function(*arguments))
+        finally:
+            load.end_team()
 
     def _objects(self, leaves: list[Any], results: Arrays) -> tuple[Any, ...]:
         if not self._numbers:

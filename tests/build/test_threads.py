@@ -5,10 +5,15 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
+from pathlib import Path
 
+import numpy as np
 import pytest
 
+import symgrad as sg
 from symgrad.build import threads as module
+from symgrad.build.load import end_team
 from symgrad.build.threads import get_num_threads, set_num_threads, short_waits, threads
 from symgrad.errors import ArgumentValueError
 from symgrad.options import Options
@@ -214,3 +219,27 @@ def test_short_waits_leave_the_environment_as_it_was(monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("OMP_WAIT_POLICY", "active")
     with short_waits():
         assert "GOMP_SPINCOUNT" not in os.environ, "what the user chose goes before"
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="threads are counted there")
+def test_a_team_is_ended_and_begun_again() -> None:
+    """Where two threads of Python have teams, libgomp counts more threads than processors, and lets them sleep."""
+    def count() -> int:
+        return len([*Path("/proc/self/task").iterdir()])
+
+    x = np.ones(1_000_000)
+    f = sg.jit(lambda x: np.sum(np.exp(x)), options=sg.Options(threads=2))
+    with set_num_threads(2):
+        end_team()
+        alone = count()
+        value, tries = f(x), 0
+        while count() <= alone and (tries := tries + 1) < 200:  # the first calls find threads asleep
+            f(x)
+        busy = count()
+        assert busy > alone
+        end_team()
+        end = time.monotonic() + 10
+        while count() >= busy and time.monotonic() < end:
+            time.sleep(0.001)
+        assert count() < busy
+        assert f(x) == value

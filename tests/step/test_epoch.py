@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import threading
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 
 import symgrad as sg
 from symgrad.api.step.fused import Fused
+from symgrad.build import load, steps
 from tests.step.test_step import OPTIMIZERS, same
 
 RNG = np.random.default_rng(3)
@@ -176,6 +178,14 @@ def test_errors(name):
     call, message = ERRORS[name]
     with pytest.raises(sg.SymgradError, match=re.escape(message)):
         call(sg.compile_step(loss, OPTIMIZERS["chain"]))
+
+
+def test_a_long_epoch_runs_where_there_is_one_team(monkeypatch):
+    found = []
+    monkeypatch.setattr(steps, "LONG", 1)
+    monkeypatch.setattr(load, "end_team", lambda: found.append(threading.current_thread().name))
+    sg.compile_step(loss, OPTIMIZERS["chain"]).epoch(*begun(), X[:100], Y[:100], batch=10)
+    assert found == ["MainThread", "symgrad"]
 
 
 def test_threads_share_a_steps_rows():
