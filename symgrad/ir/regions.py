@@ -70,6 +70,17 @@ def inside(inner: Region, outer: Region) -> Region:
     return tuple(found)
 
 
+def around(region: Region, shape: Sequence[Any]) -> list[Region]:
+    """List regions that share no element and are all of an array but one known region of it, whose steps are 1."""
+    found: list[Region] = []
+    for axis, (entry, dim) in enumerate(zip(region, shape, strict=True)):
+        end = entry[0] + (entry[1] if len(entry) == 3 else 1)
+        beside = [(0, entry[0], 1), (end, dim - end, 1)]
+        before = [(e[0], e[1], 1) if len(e) == 3 else (e[0], 1, 1) for e in region[:axis]]
+        found += [(*before, part, *whole(shape[axis + 1 :])) for part in beside if part[1]]
+    return found
+
+
 def hull(entries: Sequence[tuple[int, ...]]) -> tuple[int, int, int]:
     """Return the range of all positions from the first to the last one of some known entries of an axis."""
     bounds = [_axis_bounds(entry)[:2] for entry in entries]

@@ -93,3 +93,25 @@ def test_convolutions_of_open_extents(few):
     plain = sg.grad(loss, argnums=(0, 1), options=sg.Options(compiler="none", without=("cheaper",)))
     for found, expected in zip(f(LONG, B[0, :3]), plain(LONG, B[0, :3]), strict=True):
         np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-13)
+
+
+def _written(u: Any) -> Any:
+    u = u.copy()
+    for _ in range(3):
+        u[1:-1] += 0.1 * (u[2:] - 2 * u[1:-1] + u[:-2])
+    return np.sum(u**3)
+
+
+def _joined(u: Any) -> Any:
+    for _ in range(3):
+        u = np.concatenate([u[:1], u[1:-1] + 0.1 * (u[2:] - 2 * u[1:-1] + u[:-2]), u[-1:]])
+    return np.sum(u**3)
+
+
+def test_an_interior_that_is_written_derives_as_one_that_is_joined() -> None:
+    """Each step's cotangent is one array: with the edges, the value's own and both neighbours' added up in it."""
+    slopes = [sg.grad(f, options=INTERPRETED) for f in (_written, _joined)]
+    np.testing.assert_allclose(slopes[0](LONG), slopes[1](LONG), rtol=1e-13)
+    texts = [f.lower(LONG).as_text("optimized") for f in slopes]
+    assert [text.count("ops.place(") for text in texts] == [3, 3]
+    assert [text.count("ops.assemble(") for text in texts] == [3, 0]  # of the value

@@ -130,6 +130,13 @@ def _cover_all(indices: Any, shape: Shape) -> bool:
     return all(regions.is_known(i) for i in indices) and sum(regions.count(i) for i in indices) == shapes.size(shape)
 
 
+def is_most(index: Any, shape: Shape) -> bool:
+    """Whether a slice of step 1 is more than half of an array."""
+    steps = all(len(entry) == 1 or entry[2] == 1 for entry in index)
+    known = shapes.is_static(shape) and regions.is_known(index)
+    return known and steps and 2 * regions.count(index) > shapes.size(shape)
+
+
 def _assemble_body(node: Node) -> Body:
     everywhere, indices = axes_of(node.shape), node.params[0]
     statements = []
@@ -146,6 +153,10 @@ def _assemble_vjp(g: Any, y: Any, x: Any, *values: Any, indices: Any) -> tuple[A
     parts = [OPS["slice"](g, index=index) for index in indices]
     if _cover_all(indices, shape_of(x)):
         return None, *parts
+    if len(indices) == 1 and is_most(indices[0], shape_of(x)):  # beside it little is left, which adds up with slices
+        edges = regions.around(indices[0], shape_of(x))
+        left = [OPS["slice"](g, index=edge) for edge in edges]
+        return OPS["place"](*left, indices=tuple(edges), shape=shape_of(x)), *parts
     return OPS["assemble"](g, *[_zeros_of(part) for part in parts], indices=indices), *parts
 
 

@@ -57,7 +57,7 @@ def joined(values: list[Any]) -> list[Any]:
         else:
             found.append(first)
     found = [_negative_within(v) for v in found]
-    slots = [v for v in found if v.node.op is place and len(v.node.inputs) == 1]  # not what was joined before
+    slots = [v for v in found if v.node.op is place and len(v.node.inputs) <= 2 * len(v.node.shape)]
     if len(slots) < 2:
         return found
     pieces = [Tracer(piece, v.owner) for v in slots for piece in v.node.inputs]

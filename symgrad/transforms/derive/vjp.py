@@ -19,7 +19,8 @@ from symgrad.ir.graphs import reachable
 from symgrad.ir.node import Node
 from symgrad.ir.op import Composite, Elementwise, Op, Result
 from symgrad.ir.program import Program
-from symgrad.ops.arrays.views import unbroadcast
+from symgrad.ops.arrays.updates import assemble, is_most
+from symgrad.ops.arrays.views import place, unbroadcast
 from symgrad.ops.control import needed, result
 from symgrad.ops.declare import leaves
 from symgrad.ops.declare.traits import chooses
@@ -142,6 +143,8 @@ def sweep(
                 for read, part in _pulled_all(trace, node, several.pop(node), active, held):
                     arrived.setdefault(read, []).append(part)
                 continue
+            if node.op is assemble:
+                _gather(trace, node, arrived, poles)
             total = meet(trace, arrived.pop(node), poles, node)
             _own_rule(total.value.node, node)
             if node in wanted:
@@ -156,6 +159,18 @@ def sweep(
             shaped(graph, constant(trace, 0, node.dtype), node.shape) if found is None else found
             for node, found in wanted.items()
         ]
+
+
+def _gather(trace: Trace, node: Node, arrived: dict[Node, list[Cotangent]], poles: Poles) -> None:
+    """Let what arrived at the value that is most of an array arrive there, where slices of it are added up anyway."""
+    value, index = node.inputs[1], node.param("indices")[0]
+    parts, own = arrived.get(value, []), arrived[node]
+    if len(node.inputs) > 2 or not parts or value in node.inputs[:1] or not is_most(index, node.shape):
+        return
+    if any(part.guard for part in (*parts, *own)) or all(part.value.node.op is not place for part in own):
+        return
+    total = meet(trace, arrived.pop(value), poles, value)
+    own.append(Cotangent(place(total.value, indices=(index,), shape=node.shape), (), total.chosen))
 
 
 def _own_rule(cotangent: Node, node: Node) -> None:
