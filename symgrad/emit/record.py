@@ -222,7 +222,12 @@ def recorded(made: Exported, run: Runner, given: Mapping[str, int], seed: int, *
     the arguments of every call.
     """
     signature, program = made.derivative.lowered.signature, made.derivative.lowered.program
-    calls = _at_examples(made.derivative.lowered, run)
+    paths, calls = made.derivative.lowered, list[RecordedCall]()
+    for inputs in paths.examples:  # one for each path, and what else is not too long to be written down
+        results, path = run(inputs)
+        if all(call.path != path for call in calls) or sum(a.size for a in inputs.values()) <= MOST:
+            sizes = {str(name): size for name, size in paths.extents(inputs).items()}
+            calls.append(RecordedCall(sizes, inputs, results, {}, path))
     if made.branched:
         return calls
     refused: SymgradError | IndexError | None = None
@@ -256,17 +261,6 @@ def recorded(made: Exported, run: Runner, given: Mapping[str, int], seed: int, *
         calls += [] if found is None else [found]
     if not calls and refused is not None:
         raise refused
-    return calls
-
-
-def _at_examples(of: Paths, run: Runner) -> list[RecordedCall]:
-    """Record the calls of examples: one for each path, and what else is not too long to be written down."""
-    calls: list[RecordedCall] = []
-    for inputs in of.examples:
-        results, path = run(inputs)
-        if all(call.path != path for call in calls) or sum(a.size for a in inputs.values()) <= MOST:
-            sizes = {str(name): size for name, size in of.extents(inputs).items()}
-            calls.append(RecordedCall(sizes, inputs, results, {}, path))
     return calls
 
 

@@ -11,10 +11,8 @@ from collections.abc import Iterator
 from itertools import count
 from typing import Any
 
-import numpy as np
-
 from symgrad.ir.notation import Access, Axis, How, Number, Statement, axes_of, linear
-from symgrad.ir.shapes import Shape, size, symbol, upper
+from symgrad.ir.shapes import size, symbol, upper
 from symgrad.loops.cost import effort, operations_of, walked
 from symgrad.loops.machine import BLOCKED, COPIES_BYTES, COPY_BYTES, COPYING, LINE, PAYS, STACK
 from symgrad.loops.program import (
@@ -228,15 +226,11 @@ def totalled(array: Array, how: How, thread: Axis, again: Axis) -> tuple[Array, 
         A thread's own total, where they are kept, what starts one, what keeps it, and what adds it to the others.
     """
     mine = temporary("own", array.shape, array)
-    kept = temporary("copies", (sum_places(array.shape, array.dtype), *array.shape), array)
+    bytes_ = TEAM * size(array.shape) * array.dtype.itemsize
+    threads = TEAM if type(bytes_) is int and bytes_ <= STACK else COUNT  # as many as there may be, on the stack
+    kept = temporary("copies", (threads, *array.shape), array)
     first, store, last = axes_of(array.shape), axes_of(array.shape), axes_of(array.shape)
     zero = Statement(Access(mine, first), How.SET, Number(first_value(how, array.dtype), array.dtype), first)
     keep = Statement(Access(kept, (thread, *store)), How.SET, Access(mine, store), store)
     add = Statement(Access(array, last), how, Access(kept, (again, *last)), (again, *last))
     return mine, kept, nested([zero], first), nested([keep], store), nested([add], last)
-
-
-def sum_places(shape: Shape, dtype: np.dtype[Any]) -> Any:
-    """Say for how many threads a sum has places: for as many as there may be where that fits on the stack."""
-    bytes_ = TEAM * size(shape) * dtype.itemsize
-    return TEAM if type(bytes_) is int and bytes_ <= STACK else COUNT

@@ -133,12 +133,8 @@ def _framed(statements: Sequence[Statement]) -> dict[Place, Frame]:
     for place in _pinned(statements):
         if place in frames:
             frames[place].pinned = True
-    _join_all(statements, _Joined(frames))
-    return frames
-
-
-def _join_all(statements: Sequence[Statement], joined: _Joined) -> None:
-    """Join along targets, then along copied ends, along copies, what is read as a whole, the rest; inputs last."""
+    # Along targets, then along copied ends, along copies, what is read as a whole, the rest; inputs last.
+    joined = _Joined(frames)
     for statement in statements:
         joined.link(statement.target)
     for statement in statements:
@@ -155,6 +151,7 @@ def _join_all(statements: Sequence[Statement], joined: _Joined) -> None:
     for statement in statements:
         for access in accesses(statement.value):
             joined.link(access)
+    return frames
 
 
 def _frame_places(statements: Sequence[Statement]) -> Iterator[Place]:

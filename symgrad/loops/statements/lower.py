@@ -313,7 +313,15 @@ class _Lowering:
         body = op.body(node)  # type: ignore[attr-defined]  # what is neither leaf nor elementwise is structured here
         if op.view:
             return self.view(node, body)
-        found = self.instantiated(node, body)
+        arrays = {-1: self.temporary(node.shape, node.dtype, node.line)}
+        arrays |= {-2 - k: self.temporary(one.shape, one.dtype, node.line) for k, one in enumerate(body.temporaries)}
+        for statement in body.statements:
+            segment = by_segment(statement, node)
+            if segment is None:
+                self.statements.append(self.bound(statement, node, arrays))
+            else:
+                self.in_segments(*segment, node, arrays)
+        found = _all_of(arrays[-1])
         return found if op.limits is None else found._replace(limits=op.limits(node))
 
     def constant(self, node: Node) -> Element:
@@ -358,17 +366,6 @@ class _Lowering:
         axes = axes_of(node.shape)
         self.statements.append(Statement(Access(target, axes), How.SET, source.at(axes), axes, node.line))
         return target
-
-    def instantiated(self, node: Node, body: Body) -> Element:
-        kinds = [(node.shape, node.dtype), *body.temporaries]
-        arrays = {-1 - k: self.temporary(*kind, node.line) for k, kind in enumerate(kinds)}
-        for statement in body.statements:
-            found = by_segment(statement, node)
-            if found is None:
-                self.statements.append(self.bound(statement, node, arrays))
-            else:
-                self.in_segments(*found, node, arrays)
-        return _all_of(arrays[-1])
 
     def in_segments(
         self, statement: Statement, element: Axis, segment: Axis, bounds: Node, node: Node, arrays: dict[int, Array],

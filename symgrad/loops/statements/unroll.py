@@ -46,7 +46,7 @@ def unroll(lowered: LoopProgram) -> LoopProgram:
     Returns:
         The same results to the last bit: each sum adds its terms in the order it had.
     """
-    chosen = within_budget(choose_axes(lowered.statements))
+    chosen = choose_axes(lowered.statements)
     if not any(chosen):
         return lowered
     made = [expanded(s, axes) for s, axes in zip(lowered.statements, chosen, strict=True)]
@@ -79,7 +79,7 @@ def tiny(s: Statement) -> tuple[Axis, ...]:
 
 
 def choose_axes(statements: Sequence[Statement]) -> list[tuple[Axis, ...]]:
-    """Choose the axes of each statement that are worth unrolling."""
+    """Choose the axes of each statement that are worth unrolling; beyond the budget the longest keep their loops."""
     running = {array for s in statements for array in s.prefix}
     apart = Apart(statements)
     chosen: list[tuple[Axis, ...]] = []
@@ -91,7 +91,14 @@ def choose_axes(statements: Sequence[Statement]) -> list[tuple[Axis, ...]]:
         axes = apart.without_batches(axes)
         worth = (is_wide(s, axes) and reckons(s)) or any(apart.has(axis) for axis in axes)
         chosen.append(axes if axes and worth and not is_block(s, axes) else ())
-    return chosen
+    counts = [tiny_points(axes) for axes in chosen]
+    total, most = 0, 1
+    for size in sorted({c for c in counts if c > 1}):
+        total += size * counts.count(size)
+        if total > UNROLLED_ALL:
+            break
+        most = size
+    return [axes if count <= most else () for axes, count in zip(chosen, counts, strict=True)]
 
 
 def is_wide(s: Statement, axes: tuple[Axis, ...]) -> bool:
@@ -115,19 +122,6 @@ def looks_up(s: Statement) -> bool:
         isinstance(part, Lookup) and part.access.array.kind is not Kind.CONSTANT
         for access in s.touched for part in access.parts
     )
-
-
-def within_budget(chosen: list[tuple[Axis, ...]]) -> list[tuple[Axis, ...]]:
-    """Keep to the budget: leave the loops of the statements with the most elements."""
-    counts = [tiny_points(axes) for axes in chosen]
-    total = 0
-    most = 1
-    for size in sorted({c for c in counts if c > 1}):
-        total += size * counts.count(size)
-        if total > UNROLLED_ALL:
-            break
-        most = size
-    return [axes if count <= most else () for axes, count in zip(chosen, counts, strict=True)]
 
 
 class Apart:
