@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import copy
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from itertools import pairwise
 from types import CodeType, FrameType
@@ -81,15 +81,15 @@ class Round(NamedTuple):
     former one had asked. `told` is what variables of the run became while a `while` went round as it was told.
     """
 
-    before: dict[Any, Any]
+    before: Mapping[Any, Any]
     asked: list[Node]
-    after: dict[Any, Any]
-    grown: dict[str, list[Node | None]]
-    since: dict[Node | None, int]
-    number: int
-    turns: dict[Node, Moment]
-    start: int
-    told: set[Node]
+    after: Mapping[Any, Any]
+    grown: Mapping[str, list[Node | None]] = {}
+    since: Mapping[Node | None, int] = {}
+    number: int = 0
+    turns: Mapping[Node, Moment] = {}
+    start: int = 0
+    told: Collection[Node] = ()
     leaves: bool = False
     knows: bool = False
 

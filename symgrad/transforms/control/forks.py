@@ -7,7 +7,7 @@ each, and of an operation on such. So nothing is concluded from one round for an
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import reduce
 from itertools import chain
@@ -15,9 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.ir.node import SEVERAL, Graph, Node
-from symgrad.ir.op import Leaf
-from symgrad.ir.program import Program, copied
+from symgrad.ir.node import Graph, Node
+from symgrad.ir.program import Program
 from symgrad.ir.regions import whole
 from symgrad.ir.shapes import is_static
 from symgrad.ops.arrays.views import slice_
@@ -25,25 +24,13 @@ from symgrad.ops.control import result, scan
 from symgrad.ops.elementwise.logical import logical_and, logical_not, logical_or
 from symgrad.trace.control.forks import Fork, Round, Way
 from symgrad.trace.control.rounds import known_by, names_alive, names_behind
-from symgrad.transforms.build import input_like, literal, make, written
+from symgrad.transforms.build import input_like, literal, make
 from symgrad.transforms.control.roll import rows_of, slides
+from symgrad.transforms.control.rounds import Bodies, Name, Rounds, asked_again, fit_together, placed, round_of
 from symgrad.transforms.control.scans import within
-from symgrad.transforms.control.whiles import (
-    Bodies,
-    asked_again,
-    fit_together,
-    is_tree,
-    loops_in,
-    placed,
-    round_of,
-    stands_apart,
-    stays_small,
-    unmarked,
-)
+from symgrad.transforms.control.whiles import loops_in
 from symgrad.transforms.derive.control import closed
 from symgrad.transforms.tuned import KINDS_OF_ROUNDS, ROUNDS_AFTER
-
-Name = tuple[str, Any, int]
 
 
 def forks(program: Program, change: Callable[[Program], Program] = lambda body: body) -> Program:
@@ -55,12 +42,10 @@ def forks(program: Program, change: Callable[[Program], Program] = lambda body: 
         if fork is not None and fork.heads[0].guards >= end and (loop := _ForkedRounds(program, fork)).is_one():
             loops.append(loop)
             end = fork.heads[loop.steps].guards
-    made = replace(program, forks=())
-    for k in reversed(range(len(loops))):  # so that what is before a loop is in the order that it was made in
-        made = loops[k].put(made, loops[:k])
-    if loops and not loops[0].fork.agree(program, made):
+    made = placed(program, loops) if loops else program
+    if not loops or not loops[0].fork.agree(program, made):
         return replace(program, forks=())
-    return within(made, change) if loops else made
+    return within(made, change)
 
 
 def _with_loops_in_rounds(fork: Fork, bodies: Bodies) -> Fork | None:
@@ -77,7 +62,7 @@ def _with_loops_in_rounds(fork: Fork, bodies: Bodies) -> Fork | None:
                 return None
             before = tuple([node for node in made.before.values() if isinstance(node, Node)])
             read = Program(before, tuple(_given(made)), start=fork.heads[0].nodes + 1).nodes()
-            if not one.told.isdisjoint({*read} - {*before}):
+            if not {*one.told}.isdisjoint({*read} - {*before}):
                 return None
             rounds[-1][way] = made
     return fork._replace(rounds=rounds)
@@ -108,44 +93,27 @@ def _with_loops_in(one: Round, bodies: Bodies) -> Round | None:
     )
 
 
-class _ForkedRounds:
-    """Rounds that are traced for each way, on the way to one.
+class _ForkedRounds(Rounds):
+    """Rounds that are traced for each way.
 
     Attributes:
-        names: the variables that change.
-        body: where the round is made; `inputs` are its variables, `fixed` stand for nodes before the loop, `rows` for
-            what is one for each round.
-        around, columns: what `fixed` and `rows` stand for, which loops that are put before may change.
-        read: those of the variables that a round reads; it sets the others first.
-        lists, stacked: what is appended to, and such nodes as each round appends.
-        kinds: rounds that are the same for each way, which plain values may decide as well: their numbers.
-        made: what a round asks and gives, for each way; first comes what says of which kind it is.
-        leaves: those of these ways by which the loop is left.
-        begun, last: what the variables are before and after all rounds; then what these appended.
-        steps, length: the number of rounds of the call, and of the loop, which it may leave.
-        gone: the guards of the rounds.
+        lists, stacked: what is appended to, and such nodes as each round appends; `last` ends with what all appended.
+        kinds: rounds that are the same for each way, which plain values may decide as well: their numbers. What is
+            asked first says of which kind a round is.
+        leaves: the ways by which the loop is left.
+        steps: the number of rounds of the call; the loop may have more, and leave them.
+        marks, moving: what the loop makes of its variables, and what is known to depend on it, or not.
     """
 
     def __init__(self, program: Program, fork: Fork) -> None:
-        self.program, self.fork = program, fork
-        self.begin = fork.heads[0].nodes
-        self.body, self.numbers = Graph(), Graph()
-        self.names: list[Name] = []
+        super().__init__(program, fork.heads[0].nodes)
+        self.fork = fork
         self.like: dict[Name, Node] = {}
-        self.inputs: list[Node] = []
-        self.fixed: dict[Node, Node] = {}
-        self.rows: dict[tuple[Node, ...], Node] = {}
-        self.around: list[Node] = []
-        self.columns: list[tuple[Node, ...]] = []
         self.kinds: list[list[int]] = []
-        self.made: dict[Way, list[Node]] = {}
         self.leaves: set[Way] = set()
-        self.begun: list[Any] = []
-        self.last: list[Node] = []
-        self.gone: list[Node] = []
-        self.steps = self.length = 0
+        self.steps = 0
         self.marks: set[Node] = set()
-        self.read: Collection[Name] = ()
+        self.moving: dict[Node, bool] = {}
         self.lists: list[str] = []
         self.stacked: list[Any] = []
 
@@ -156,7 +124,7 @@ class _ForkedRounds:
         if not self.named(own):
             return False
         first = len(own) - 1 if fork.left else max(2, len(own) - ROUNDS_AFTER)
-        ends = [k for k in range(first, len(own)) if self.is_apart(own[k])]
+        ends = [k for k in range(first, len(own)) if self.is_apart([own[k][name] for name in self.names])]
         if not ends:
             return False
         steps = self.steps = ends[-1]
@@ -172,25 +140,16 @@ class _ForkedRounds:
             own[0][name] if name in self.read else literal(self.numbers, np.zeros(node.shape, node.dtype))
             for name, node in self.like.items()
         ]
-        for k, name in enumerate(self.names):
-            self.inputs.append(input_like(self.body, f"s{k}_{name[0]}", self.like[name]))
+        self.take_variables(self.like.values())
         if not self.are_of_few_kinds():
             return False
-        self.around, self.columns = [*self.fixed], [*self.rows]
-        away = {*self.gone}
-        after = [node for node in self.program.outputs if node not in away]
-        begun = dict(zip(self.names, self.begun, strict=True))
         rounds = [each[name] for each in own[1:steps] for name in self.names]
         if fork.left:
             rounds += fork.around.values()
             known = all(slides(row) or all(node.is_constant for node in row) for row in self.rows)
             if not known or (self.fork.open and not self.rows):
                 return False  # `whiles` needs no more rounds than there are; and others may not be computed
-        return (
-            is_tree([*self.made.items()])
-            and stays_small(self.names, self.inputs, begun, self.made, self.last[: len(self.names)], after)
-            and stands_apart(self.program, self.gone, self.begin, self.last, rounds)
-        )
+        return self.are_a_loop(rounds)
 
     def named(self, own: Sequence[dict[Name, Any]]) -> bool:
         """Find the variables that change; whether they are all that does."""
@@ -241,20 +200,9 @@ class _ForkedRounds:
         }
         return True
 
-    def is_apart(self, variables: dict[Name, Any], names: Collection[Name] | None = None) -> bool:
-        """Whether the loop made each variable, and no two are one."""
-        found = [variables[name] for name in (self.names if names is None else names)]
-        return len({*map(id, found)}) == len(found) and all(
-            isinstance(value, Node) and value.number > self.begin for value in found
-        )
-
     def roots(self, one: Round) -> list[Node]:
-        """List what a round asks and gives."""
-        after = [one.after[name] for name in self.names]
-        return [*one.asked, *[
-            value if isinstance(value, Node) else literal(self.numbers, value, own.dtype)
-            for value, own in zip(after, self.inputs, strict=True)
-        ], *self.appended(one.grown)]
+        """List what a round asks, gives and appends."""
+        return [*super().roots(one), *self.appended(one.grown)]
 
     def are_told_apart(self) -> bool:
         """Whether no two of what comes behind the loop are one node, but for variables that each round appends."""
@@ -268,7 +216,7 @@ class _ForkedRounds:
             else node not in rows for name, node in zip(self.names, last, strict=True)
         )
 
-    def appended(self, grown: dict[str, list[Node | None]]) -> list[Node]:
+    def appended(self, grown: Mapping[str, list[Node | None]]) -> list[Node]:
         """List what a round appends."""
         return [node for name in self.lists for node in grown[name] if node is not None]
 
@@ -310,13 +258,6 @@ class _ForkedRounds:
                 return False
         return all((*way_there, *way) in self.made for way in own)
 
-    def round_like(self, rounds: Sequence[Round]) -> list[Node] | None:
-        """Make what rounds ask and give of what it is in each; None where they differ."""
-        if not any(self.is_apart(one.before, self.read) for one in rounds):
-            return None
-        found = [self.united(rounds, [*column]) for column in zip(*map(self.roots, rounds), strict=False)]
-        return None if None in found or len({len(self.roots(one)) for one in rounds}) > 1 else found  # type: ignore[return-value]
-
     def sorted_by_kind(self) -> list[list[int]]:
         """Sort rounds by what plain values decide; those of two are compared."""
         kinds: list[list[int]] = []
@@ -336,86 +277,9 @@ class _ForkedRounds:
                 break
         return kinds
 
-    def spread(self, column: Sequence[Node], rounds: Sequence[Round]) -> tuple[Node, ...]:
-        """Return one thing for each round of the loop, where rounds of one kind have those of a column."""
-        found = dict(zip([one.number for one in rounds], column, strict=True))
-        last = column[0]
-        return tuple([last := found.get(k, last) for k in range(self.length)])
-
-    def united(self, rounds: Sequence[Round], roots: list[Node]) -> Node | None:
-        """Make one node in the round of what stands at one place of each; None where there is none."""
-        known: dict[tuple[int, ...], Node] = {}
-        moving: dict[Node, bool] = {}
-        stack: list[tuple[list[Node], bool]] = [(roots, False)]
-        while stack:
-            column, ready = stack.pop()
-            key = tuple(map(id, column))
-            if key in known:
-                continue
-            if (found := self.leaf(rounds, column, moving)) is not None:
-                known[key] = found
-                continue
-            if any(self.is_of_before(one, node) for one, node in zip(rounds, column, strict=True) if one.number):
-                return None  # what is so only as some round before went its way
-            first = column[0]
-            place = _moving([n.named.get("index") for n in column]) if len({n.op for n in column}) == 1 else None
-            if isinstance(first.op, Leaf) or any(
-                (n.op, n.params if place is None else (), len(n.inputs), n.shape, n.dtype) != (
-                    first.op, first.params if place is None else (), len(first.inputs), first.shape, first.dtype
-                ) for n in column
-            ):
-                if first.dtype is SEVERAL or any(
-                    (n.shape, n.dtype) != (first.shape, first.dtype) or self.moves(n, moving) for n in column
-                ):
-                    return None
-                known[key] = self.stand(self.rows, self.spread(column, rounds), first, "r")
-                continue
-            parts = [[node.inputs[a] for node in column] for a in range(len(first.inputs))]
-            if not ready:
-                stack += [(column, True), *[(part, False) for part in parts]]
-                continue
-            operands = [known.get(tuple(map(id, part))) for part in parts]
-            if place is None:
-                known[key] = unmarked(self.body, first, tuple(operands))  # type: ignore[arg-type]  # they are made before
-                continue
-            numbers = tuple([literal(self.numbers, np.int64(n.param("index")[place][0])) for n in column])
-            known[key] = written(
-                self.body, _slice_at, *operands, self.stand(self.rows, self.spread(numbers, rounds), numbers[0], "r"),
-                index=first.param("index"), axis=place,
-            )
-        return known[tuple(map(id, roots))]
-
-    def is_of_before(self, one: Round, node: Node) -> bool:
-        """Whether a variable or a list had a node when a round began, which then says how the rounds before it went."""
-        if one.since.get(node, one.number) < one.number:
-            return True
-        if node.is_constant and not node.shape:
-            return any(_same_value(one.before[name], node) for name in self.read)
-        return any(one.before[name] is node for name in self.read)
-
-    def leaf(self, rounds: Sequence[Round], column: list[Node], moving: dict[Node, bool]) -> Node | None:
-        """Return what is a variable in each round, or the same in all; None for anything else."""
-        for name, own in zip(self.names, self.inputs, strict=True):
-            if name not in self.read:
-                continue
-            if all(_same_value(one.before[name], value) for one, value in zip(rounds, column, strict=True)):
-                return own
-        first = column[0]
-        if all(node is first for node in column) and not self.moves(first, moving):
-            if first.is_constant:
-                return copied(self.body, first, ())
-            return self.stand(self.fixed, first, first, "x")
-        return None
-
-    def stand(self, where: dict[Any, Node], key: Any, like: Node, name: str) -> Node:
-        """Return what stands in the round for something around it."""
-        if key not in where:
-            where[key] = input_like(self.body, f"{name}{len(where)}", like)
-        return where[key]
-
-    def moves(self, node: Node, known: dict[Node, bool]) -> bool:
+    def moves(self, node: Node) -> bool:
         """Whether a node depends on what the loop makes."""
-        stack = [node]
+        stack, known = [node], self.moving
         while stack:
             each = stack[-1]
             if each.number <= self.begin or each in self.marks:
@@ -430,8 +294,8 @@ class _ForkedRounds:
 
     # -- the loop
 
-    def put(self, program: Program, before: Sequence[_ForkedRounds]) -> Program:
-        """Put a scan in the place of the rounds; the loops before it follow what becomes of their nodes."""
+    def loop(self, graph: Graph, get: Callable[[Node], Node]) -> tuple[list[Node], Node | None]:
+        """Make a scan."""
         there = [*self.inputs, *self.fixed.values(), *self.rows.values()]
         idle = [*self.inputs, *[literal(self.body, np.zeros(node.shape, node.dtype)) for node in self.stacked]]
         flags, ways, exits = [], self.made, self.leaves
@@ -447,82 +311,23 @@ class _ForkedRounds:
             flags.append(input_like(self.body, "lost", self.gone[0]))
             outputs.insert(len(self.names) + self.fork.left, make(self.body, logical_or, flags[-1], outputs.pop()))
         body = closed([*self.fixed.values(), *self.inputs, *flags, *self.rows.values()], outputs, "step")
-
-        def loop(graph: Graph, get: Callable[[Node], Node]) -> tuple[list[Node], Node | None]:
-            state = [
-                literal(graph, value, like.dtype) if not isinstance(value, Node)
-                else copied(graph, value, ()) if value.is_constant else get(value)
-                for value, like in zip(self.begun, self.inputs, strict=True)
-            ]
-            state += [literal(graph, value=False)] * len(flags)
-            given = [*map(get, self.around), *state, *[rows_of(graph, row, get) for row in self.columns]]
-            hub = make(
-                graph, scan, *given, body=body, length=self.length, fixed=len(self.fixed), carried=len(state),
-                reverse=False,
-            )
-            results = [make(graph, result, hub, number=k) for k in range(len(outputs))]
-            rows = [
-                make(graph, slice_, every, index=((k,), *whole(every.shape[1:])))
-                for k in range(self.steps) for every in results[len(state) :]
-            ]
-            last = results[: len(self.names)]
-            holds = [*results[len(last) : len(state)][: int(self.fork.open)]]
-            holds += [make(graph, logical_not, results[len(state) - 1])] if lost else []
-            return [*last, *rows], reduce(lambda a, b: make(graph, logical_and, a, b), holds) if holds else None
-
-        followed = [(one.gone, one.last, one.needed(), *one.columns) for one in before]
-        new: dict[Node, Any] = dict.fromkeys(chain.from_iterable(chain.from_iterable(followed)))
-        made = placed(program, self.gone, self.last, self.needed(), loop, new)
-        for one in before:
-            one.follow(new)
-        return made
-
-    def needed(self) -> list[Node]:
-        """List what the loop is made of."""
-        rows = [[row[0].inputs[0]] if slides(row) else row for row in self.columns]
-        every = [*self.around, *self.begun, *chain.from_iterable(rows)]
-        return [node for node in every if isinstance(node, Node) and not node.is_constant]
-
-    def follow(self, new: dict[Node, Any]) -> None:
-        """Say what became of nodes."""
-        def get(node: Any) -> Any:
-            return new.get(node, node) if isinstance(node, Node) else node
-
-        self.gone, self.last, self.begun = [[*map(get, nodes)] for nodes in (self.gone, self.last, self.begun)]
-        self.around = [*map(get, self.around)]  # two of these may have become one
-        self.columns = [(*map(get, row),) for row in self.columns]
+        state = [*self.state(graph, get), *[literal(graph, value=False)] * len(flags)]
+        given = [*map(get, self.fixed), *state, *[rows_of(graph, row, get) for row in self.rows]]
+        hub = make(
+            graph, scan, *given, body=body, length=self.length, fixed=len(self.fixed), carried=len(state),
+            reverse=False,
+        )
+        results = [make(graph, result, hub, number=k) for k in range(len(outputs))]
+        rows = [
+            make(graph, slice_, every, index=((k,), *whole(every.shape[1:])))
+            for k in range(self.steps) for every in results[len(state) :]
+        ]
+        last = results[: len(self.names)]
+        holds = [*results[len(last) : len(state)][: int(self.fork.open)]]
+        holds += [make(graph, logical_not, results[len(state) - 1])] if lost else []
+        return [*last, *rows], reduce(lambda a, b: make(graph, logical_and, a, b), holds) if holds else None
 
 
 def _kind(node: Node | None) -> Any:
     """Return shape and dtype of what a list is appended."""
     return None if node is None else (node.shape, node.dtype)
-
-
-def _moving(indices: Sequence[Any]) -> int | None:
-    """Return the one axis along which slices take another element in each round; None where that is no one axis."""
-    if None in indices or len({len(index) for index in indices}) > 1:
-        return None
-    moving = [axis for axis, own in enumerate(zip(*indices, strict=True)) if len({*own}) > 1]
-    single = len(moving) == 1 and all(len(index[moving[0]]) == 1 for index in indices)
-    forward = all(len(entry) == 1 or entry[2] > 0 for entry in indices[0])
-    return moving[0] if single and forward else None
-
-
-def _slice_at(x: Any, *rest: Any, index: Any, axis: int) -> Any:
-    """Take a slice, or an array with a slice of it replaced, at a place along an axis that is given last."""
-    entries: list[Any] = [e[0] if len(e) == 1 else slice(e[0], e[0] + e[1] * e[2], e[2]) for e in index]
-    *value, entries[axis] = rest
-    if not value:
-        return x[tuple(entries)]
-    made = np.copy(x)
-    made[tuple(entries)] = value[0]
-    return made
-
-
-def _same_value(variable: Any, value: Node) -> bool:
-    """Whether a value is a variable: the same node, or a plain number's."""
-    if isinstance(variable, Node):
-        return variable is value
-    if not value.is_constant or value.shape:
-        return False
-    return bool(np.asarray(variable, value.dtype).tobytes() == value.params[0].array.tobytes())
