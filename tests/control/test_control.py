@@ -294,6 +294,21 @@ def test_what_is_the_same_in_all_steps_is_no_row():
     assert 'np.einsum("an,ak->kn"' in text
 
 
+def test_a_loop_back_carries_nothing_that_nobody_reads():
+    """Runs of steps that are computed again are loops of as many steps as there were: of these it is true, too."""
+    def root(a):
+        def body(s):
+            return 0.5 * (s[0] + a / s[0]), s[1] + s[2], np.sin(s[2])
+
+        return sg.while_loop(lambda s: np.abs(s[0] * s[0] - a) > 1e-9, body, (a, 0.0 * a, a))[0]
+
+    slope = sg.grad(root, options=INTERPRETED)
+    assert abs(slope(2.0) - 0.5 / np.sqrt(2.0)) < 1e-9
+    text = slope.lower(2.0).as_text()
+    assert "counted(" in text
+    assert "np.sin(" not in text
+
+
 def test_a_step_writes_in_place():
     """What is carried is not copied, and of an array a step touches the rows that it reads and writes."""
     def written(x):

@@ -8,7 +8,7 @@ sum over the steps of products is one product behind the loop. A loop that carri
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -23,7 +23,7 @@ from symgrad.ops.arrays.contract import LETTERS, einsum, parse_labels
 from symgrad.ops.arrays.indexing import scatter_add
 from symgrad.ops.arrays.reduce import sum_
 from symgrad.ops.arrays.updates import add_at
-from symgrad.ops.control import closure, read_by, result, scan, while_
+from symgrad.ops.control import closure, counted, read_by, result, scan, while_
 from symgrad.transforms.build import array, input_like, is_number, literal, make, scalar, shaped, written
 from symgrad.transforms.derive.batch import batch
 from symgrad.transforms.derive.control import closed, nested
@@ -66,11 +66,11 @@ class Parts:
         self.node, self.first = node, int(node.op is while_)
         self.body, fixed = node.param("body"), node.param("fixed")
         self.length = node.param("most" if self.first else "length")
-        last = len(node.inputs) if self.first else fixed + node.param("carried")
         inputs, outputs = self.body.inputs, self.body.outputs
+        last = len(inputs) if self.first else fixed + node.param("carried")
         self.fixed, self.state, self.rows = inputs[:fixed], inputs[fixed:last], inputs[last:]
         self.next, self.stacked = outputs[: last - fixed], outputs[last - fixed :]
-        self.outer = dict(zip(inputs, node.inputs, strict=True))
+        self.outer = dict(zip(inputs, node.inputs[len(node.inputs) - len(inputs) :], strict=True))
 
     def remade(
         self, fixed: Sequence[Node], state: Sequence[Node], rows: Sequence[Node], outputs: Sequence[Node],
@@ -109,13 +109,15 @@ def applied(program: Program, changes: dict[Node, Change]) -> Program:
     def rewrite(graph: Graph, node: Node, inputs: tuple[Node, ...]) -> Node:
         if node in changes:
             change = changes[node]
-            given[node] = dict(zip(node.param("body").inputs, inputs, strict=True))
+            own = node.param("body").inputs
+            before = len(inputs) - len(own)
+            given[node] = dict(zip(own, inputs[before:], strict=True))
             if change.body is None:
                 return inputs[0] if inputs else literal(graph, 0)  # nobody reads it
             body, fixed, carried = change.body
-            named = {**node.named, "body": body, "fixed": fixed, **({"carried": carried} if node.op is scan else {})}
+            named = {**node.named, "body": body, "fixed": fixed, **({} if node.op is while_ else {"carried": carried})}
             named |= {} if change.test is None else {"test": change.test}
-            made[node] = make(graph, node.op, *change.inputs(graph, given[node]), **named)
+            made[node] = make(graph, node.op, *inputs[:before], *change.inputs(graph, given[node]), **named)
             return made[node]  # type: ignore[no-any-return]
         if isinstance(node.op, Result) and node.inputs[0] in changes:
             old = node.inputs[0]
@@ -296,8 +298,8 @@ def trim_scans(program: Program) -> Program:
     if trimmed:
         return trim_scans(_without_idle(program, trimmed))
     return applied(program, {
-        node: change for node in loops_of(program, scan, while_)
-        if (change := (_trimmed if node.op is scan else _trimmed_while)(Parts(node), used[node])) is not None
+        node: change for node in loops_of(program, scan, counted, while_)
+        if (change := _trimmed(Parts(node), used[node])) is not None
     })
 
 
@@ -313,7 +315,7 @@ class _Trimmed(NamedTuple):
         """Find it; None where all is left."""
         held = bodies(node)
         given = node.inputs[-len(held[0].inputs) :] if held[0].inputs else ()
-        read = set[Node]().union(*[_read(body, [body.outputs[k] for k in results]) for body in held])
+        read = set[Node]().union(*[read_by(body, [body.outputs[k] for k in results]) for body in held])
         kept = [k for k in range(len(given)) if any(body.inputs[k] in read for body in held)]
         numbers = [(k, given[k]) for k in kept if scalar(given[k]) is not None and given[k].shape == ()]
         left = [k for k in kept if k not in dict(numbers)]
@@ -354,67 +356,44 @@ def _without_idle(program: Program, trimmed: dict[Node, _Trimmed]) -> Program:
 
 
 def _trimmed(parts: Parts, used: set[int]) -> Change | None:
-    carried = len(parts.next)
-    outputs = parts.body.outputs
-    needed = set(used)
-    while True:
-        read = _read(parts.body, [outputs[k] for k in sorted(needed)])
-        more = {k for k, x in enumerate(parts.state) if x in read} - needed
-        if not more:
-            break
-        needed |= more
-    still = [k for k in range(carried) if k in needed and parts.next[k] is parts.state[k]]
-    state = [k for k in range(carried) if k in needed and k not in still]
+    body, test, first, carried = parts.body, parts.node.named.get("test"), parts.first, len(parts.state)
+    is_scan = parts.node.op is scan
+    by_row = {*parts.rows} if is_scan else set[Node]()  # of others, rows of no step hold nothing
+    outputs, asks = body.outputs, set[Node]() if test is None else read_by(test, test.outputs)
+    asked = {x for k, x in enumerate(body.inputs) if test is not None and test.inputs[k] in asks}
+    wanted = {k - first for k in used if k >= first} | {k for k, x in enumerate(parts.state) if x in asked}
+    needed = sorted(closure(body, wanted, len(parts.fixed), carried))
+    read = read_by(body, [outputs[k] for k in needed]) | asked
+    still = [k for k in needed if k < carried and parts.next[k] is parts.state[k]]
+    state = [k for k in needed if k < carried and k not in still]
     fixed = [x for x in (*parts.fixed, *[parts.state[k] for k in still]) if x in read]
-    read = _read(parts.body, [outputs[k] for k in sorted(needed) if k < carried or outputs[k] not in parts.rows])
+    read = read_by(body, [outputs[k] for k in needed if k < carried or outputs[k] not in by_row])
     numbers = {x: found for x in parts.rows if x in read and (found := scalar(parts.outer[x])) is not None}
     rows = [x for x in parts.rows if x in read and x not in numbers]
-    results: dict[int, Any] = {k: (lambda _graph, _new, given, x=parts.state[k]: given[x]) for k in still}
+    results: dict[int, Any] = {0: _result_row(0)} if first else {}
+    results |= {first + k: (lambda _graph, _new, given, x=parts.state[k]: given[x]) for k in still}
     stacked: dict[Node, None] = {}
-    for k in sorted(needed):
+    for k in needed:
         y = outputs[k]
-        if k >= carried and y in parts.rows:
+        if k >= carried and y in by_row:
             results[k] = lambda _graph, _new, given, x=y: given[x]
         elif k >= carried:
             stacked.setdefault(y)
-            results[k] = _result_row(len(state) + [*stacked].index(y))
+            results[first + k] = _result_row(first + len(state) + [*stacked].index(y))
         elif k in state:
-            results[k] = _result_row(state.index(k))
-    if not state and not any("body" in op.params and op.rounds is None for op in parts.body.ops):
+            results[first + k] = _result_row(first + state.index(k))
+    if is_scan and not state and not any("body" in op.params and op.rounds is None for op in body.ops):
         return _all_at_once(parts, [*stacked], fixed, results)
     before = (len(parts.fixed), carried, len(parts.rows), len(outputs))
     if before == (len(fixed), len(state), len(rows), len(state) + len(stacked)):
         return None
     own = [parts.state[k] for k in state]
-    body = parts.remade(fixed, own, rows, [*[parts.next[k] for k in state], *stacked], numbers)
-    return Change(body, lambda _, given: [given[x] for x in (*fixed, *own, *rows)], results)
-
-
-def _trimmed_while(parts: Parts, used: set[int]) -> Change | None:
-    """Carry on what its condition is made of, and what is wanted: often how many steps there are, and no more."""
-    body, test, fixed, carried = parts.body, parts.node.param("test"), len(parts.fixed), len(parts.state)
-    asked = read_by(test, test.outputs)
-    wanted = {k for k in range(carried) if test.inputs[fixed + k] in asked} | {k - 1 for k in used if k}
-    kept = sorted(closure(body, wanted, fixed, carried))
-    if len(kept) == len(body.outputs):
-        return None
-    state = [k for k in kept if k < carried]
-    read = read_by(body, [body.outputs[k] for k in kept])
-    places = [k for k in range(fixed) if body.inputs[k] in read or test.inputs[k] in asked]
-    places += [fixed + k for k in state]
-    own = [body.inputs[k] for k in places]
+    places = [body.inputs.index(x) for x in (*fixed, *own)]
     return Change(
-        parts.remade(own[: len(own) - len(state)], own[len(own) - len(state) :], (), [body.outputs[k] for k in kept]),
-        lambda _, given: [given[x] for x in own],
-        {0: _result_row(0), **{1 + k: _result_row(1 + n) for n, k in enumerate(kept)}},
-        test=closed([test.inputs[k] for k in places], test.outputs, test.name),
+        parts.remade(fixed, own, rows, [*[parts.next[k] for k in state], *stacked], numbers),
+        lambda _, given: [given[x] for x in (*fixed, *own, *rows)], results,
+        test=None if test is None else closed([test.inputs[k] for k in places], test.outputs, test.name),
     )
-
-
-def _read(program: Program, outputs: Iterable[Node]) -> set[Node]:
-    """Return what outputs are made of, themselves among it."""
-    found = Program(program.inputs, tuple(outputs))
-    return {i for node in found.nodes() if node not in program.inputs for i in node.inputs} | {*found.outputs}
 
 
 def _read_inside(program: Program) -> set[Node]:
