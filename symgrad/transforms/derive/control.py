@@ -94,18 +94,16 @@ def zero_outputs(program: Program, zero: Iterable[bool]) -> list[bool]:
 # -- scan
 
 
-def _scan_zeros(
-    zero: Sequence[bool], *, body: Program, length: Dim, fixed: int, carried: int, reverse: bool,
-) -> list[bool]:
+def _loop_zeros(zero: Sequence[bool], *, body: Program, fixed: int, **named: Any) -> list[bool]:
     """Say which results are zero: what is carried is where it begins as zero and stays it."""
-    del length, reverse
-    given = [*zero]
+    given = [*zero[len(zero) - len(body.inputs) :]]
+    last = fixed + named.get("carried", len(given) - fixed)
     while True:
         found = zero_outputs(body, given)
-        state = [z and y for z, y in zip(given[fixed : fixed + carried], found, strict=False)]
-        if state == given[fixed : fixed + carried]:
+        state = [z and y for z, y in zip(given[fixed:last], found, strict=False)]
+        if state == given[fixed:last]:
             return found
-        given[fixed : fixed + carried] = state
+        given[fixed:last] = state
 
 
 class Pulled:
@@ -392,26 +390,21 @@ def zeros(trace: Trace, like: Node) -> Node:
     return shaped(trace.graph, constant(trace, 0, like.dtype), like.shape)
 
 
-def _batch_scan(trace: Trace, node: Node, xs: Sequence[Node], mapped: Sequence[bool], size: Dim) -> list[Any]:
-    """Make the results of a scan for all examples, each with whether it has their axis, which is in front."""
-    body, _, fixed, carried, _ = node.params
-    program, many, has = _carrying(body, mapped, fixed, carried, size)
-    given = _batched_operands(trace.graph, xs, mapped, many, fixed + carried, size)
-    made = make(trace.graph, scan, *given, **{**node.named, "body": program})
-    return _unswapped(trace.graph, made, many[fixed : fixed + carried], has[carried:])
+def _batch_rounds(trace: Trace, node: Node, xs: Sequence[Node], mapped: Sequence[bool], size: Dim) -> list[Any]:
+    """Loop for all examples at once; where each has its own number of steps, as often as the largest of these says.
 
-
-def _batch_counted(trace: Trace, node: Node, xs: Sequence[Node], mapped: Sequence[bool], size: Dim) -> list[Any]:
-    """Loop for all examples at once; where each has its own number of steps, as often as the largest of these says."""
+    Returned are the results, each with whether it has the examples' axis, which is in front.
+    """
     graph, named = trace.graph, node.named
     fixed, carried = named["fixed"], named["carried"]
-    apart, last = mapped[0], 1 + fixed + carried
+    first = len(xs) - len(named["body"].inputs)  # the number of steps, where it is a value
+    apart, last = first > 0 and mapped[0], first + fixed + carried
     if apart and looks_up_places(named["body"]):
         return _one_by_one(graph, node, xs, mapped, size)
-    program, many, has = _carrying(named["body"], mapped[1:], fixed, carried, size, apart=apart)
-    given = [xs[0], *_batched_operands(graph, xs[1:], mapped[1:], many, fixed + carried, size)]
+    program, many, has = _carrying(named["body"], mapped[first:], fixed, carried, size, apart=apart)
+    given = [*xs[:first], *_batched_operands(graph, xs[first:], mapped[first:], many, fixed + carried, size)]
     if not apart:
-        made = make(graph, counted, *given, **{**named, "body": program})
+        made = make(graph, node.op, *given, **{**named, "body": program})
         return _unswapped(graph, made, many[fixed : fixed + carried], has[carried:])
     inner = nested(Graph(), program)
     own: Any = inner.scope
@@ -504,11 +497,6 @@ def _swapped(graph: Graph, x: Node) -> Node:
     return make(graph, transpose, x, axes=(1, 0, *range(2, len(x.shape))))
 
 
-def _counted_zeros(zero: Sequence[bool], *, runs: tuple[int, ...], **named: Any) -> list[bool]:
-    del runs
-    return _scan_zeros(zero[1:], **named)
-
-
 def _tangents(
     body: Program, moving: Sequence[bool], pushforward: Any, wanted: Sequence[bool] | None = None,
 ) -> tuple[Program, list[int]]:
@@ -573,8 +561,8 @@ def _push_loop(
     return [Tracer(found[k], trace) if k in found else None for k in range(results)]
 
 
-scan.zeros, scan.batch = _scan_zeros, _batch_scan
-counted.zeros, counted.batch = _counted_zeros, _batch_counted
+for _op in (scan, counted):
+    _op.zeros, _op.batch = _loop_zeros, _batch_rounds
 
 
 # -- cond and call
@@ -709,11 +697,6 @@ for _op in (cond, call):
 # -- while
 
 
-def _while_zeros(zero: Sequence[bool], *, body: Program, fixed: int, **_: Any) -> list[bool]:
-    """Say which results are zero; the count of steps is none."""
-    return [False, *_scan_zeros(zero, body=body, length=0, fixed=fixed, carried=len(zero) - fixed, reverse=False)]
-
-
 def _batch_while(trace: Trace, node: Node, xs: Sequence[Node], mapped: Sequence[bool], size: Dim) -> list[Any]:
     """Loop until all examples are done, while those that are keep what they have."""
     graph, named = trace.graph, node.named
@@ -744,6 +727,7 @@ def _batch_while(trace: Trace, node: Node, xs: Sequence[Node], mapped: Sequence[
     return _unswapped(graph, made, states, has[carried:], apart)
 
 
-while_.zeros, while_.batch = _while_zeros, _batch_while
+while_.zeros = lambda zero, **named: [False, *_loop_zeros(zero, **named)]  # the number of steps is none
+while_.batch = _batch_while
 for _op in (scan, counted, while_):
     _op.vjp, _op.push = partial(_pull, _op), partial(_push, _op)
