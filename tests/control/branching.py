@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import linecache
+import re
 from contextlib import suppress
 from functools import cache
 from itertools import combinations, pairwise
@@ -106,6 +107,136 @@ TURNS = (  # a `while` in the rounds of a `for`, and what it leaves, with consta
     ("t = 0\nwhile «last > {c}»: last, t = last * 0.5, t + 1\ny = t", "y * v"),
     ("y = abs(v) + 1.0\nwhile «y > {c}»:\n    y = y * 0.5\n    box.n = box.n + 1", "y"),
     ("y = abs(v) + 1.0\nwhile «y > {c}»:\n    y = y * 0.5\n    if «y * v > 0.4»: return y * h + k", "y"),
+)
+
+HABITS = (  # what a loop begins with, a round, and what is read behind it; names that end in _ are its own
+    (
+        "d_ = {'u': [0.0, x[0]], 'n': [0]}",
+        "d_['u'][0], d_['n'][0] = 0.7 * d_['u'][0] + v, d_['n'][0] + 1\nif «v > {c}»: d_['u'][1] = d_['u'][0]",
+        "(d_['u'][1] + 0.1 * d_['n'][0])",
+    ),
+    ("s_, t_ = x[0], x[1]", "s_, t_ = t_, 0.5 * s_ + v\nif «s_ > {c}»: s_, t_ = t_, s_", "(s_ - 0.3 * t_)"),
+    (
+        "s_, t_, w_ = x[0], x[1], 0",
+        "if «v > {c}»: s_, t_, w_ = w_, s_, t_\ns_ = 0.9 * s_ + 0.1 * v",
+        "(s_ + 2 * t_ + 3 * w_)",
+    ),
+    (
+        "t_ = 0.0\ndef f_(u):\n    nonlocal t_\n    t_ = 0.5 * t_ + u\n    return t_ if «t_ > {c}» else 0.1 * u",
+        "h = 0.5 * h + f_(v)",
+        "t_",
+    ),
+    (
+        "def f_(u, rows):\n    for r in rows:\n        if «r > u»: return r - u\n    return 0.25",
+        "h = 0.8 * h + 0.2 * f_(h, x)",
+        "f_(0.1, p)",
+    ),
+    (
+        (
+            "def f_(u):\n    for t in range(6):\n        u = 0.6 * u\n        if «abs(u) < {p}»: return u + t\n"
+            "    else: return -u"
+        ),
+        "h = 0.8 * h + 0.2 * f_(v)",
+        "f_(h)",
+    ),
+    (
+        "def f_(rows):\n    for r in rows:\n        if «r > {c}»: yield r * 0.5",
+        "h = 0.9 * h + sum(f_(x[:3])) * 0.1 * v",
+        "sum(f_(p))",
+    ),
+    (
+        "u_ = 0.0\ndef f_(rows):\n    t = 0.0\n    for r in rows:\n        t = t + abs(r)\n        yield t",
+        "for u_ in f_(x):\n    if «u_ > {p} + 1.0»: break\n    h = 0.8 * h + 0.1 * u_",
+        "u_",
+    ),
+    (
+        "s_ = 0.0",
+        (
+            "try:\n    if «v > {p}»: raise KeyError\n    h = 0.8 * h + v\nexcept KeyError: s_ = s_ + 1.0\n"
+            "finally: s_ = s_ + 0.1 * v"
+        ),
+        "s_",
+    ),
+    ("s_ = 0.0", "try:\n    if «v > {c}»: continue\n    h = 0.9 * h + v\nfinally: s_ = s_ + 0.1 * h", "s_"),
+    ("s_ = 1.0", "for u in x[:3]:\n    if «u * v > {c}»:\n        s_ = u\n        break\nelse: s_ = 0.5 * s_", "s_"),
+    (
+        "s_ = 0.5",
+        (
+            "s_, t = abs(v) + 1.0, 0\nwhile True:\n    s_ = 0.7 * s_\n    if «s_ < {p}»: break\n    t = t + 1\n"
+            "    if t > 3: break\n    if «s_ * h > 1.0»:\n        s_ = -s_\n        break"
+        ),
+        "s_",
+    ),
+    ("s_ = 0.0", "if «-0.6 < v <= h + 0.5 < 2.0»: s_ = s_ + v", "s_"),
+    ("s_ = 0.0", "if «(u_ := v * v - h) > {c}»: s_ = s_ + u_\nelse: h = h - 0.1 * u_", "(s_ + 0.1 * u_)"),
+    (
+        "s_ = 0.0",
+        "for (t, u), r in zip(enumerate(x), reversed(A[k % 5])):\n    if «u > r»: s_ = s_ + 0.1 * t * r",
+        "s_",
+    ),
+    (
+        "def f_(u, n): return u if n == 0 else f_(0.5 * u + (0.1 if «u > {c}» else -0.2), n - 1)",
+        "h = f_(h + v, 3)",
+        "f_(h, k % 4)",
+    ),
+    ("def f_(u): return u if «abs(u) < {p}» else f_(0.5 * u)", "h = 0.7 * h + f_(v)", "f_(h + 3.0)"),
+    ("s_, w_ = -9.0, -1", "if «v > s_»: s_, w_ = v, k", "(s_ + 0.1 * w_)"),
+    ("s_ = None", "if s_ is None or «v > s_»: s_ = v", "(0.0 if s_ is None else s_)"),
+    ("s_ = None", "s_ = v if s_ is None else min(s_, v)", "(0.5 if s_ is None else s_)"),
+    ("d_ = {}", "d_[k % 3] = d_.get(k % 3, 0.0) + v", "sum(d_.values())"),
+    ("d_ = {}", "if «v > {c}»: d_[k % 3] = v\nelse: d_.setdefault(k % 2, h)", "(sum(d_.values()) + len(d_))"),
+    ("m_ = [0.0] * 4", "m_[k % 4] = m_[k % 4] * 0.5 + v", "(m_[0] - m_[3])"),
+    ("m_ = [x[0], x[1]]", "if «v > {c}»: m_.reverse()\nm_[0] = 0.5 * m_[0] + v", "m_[1]"),
+    ("m_ = [x[0]]", "if «v > {c}»: m_.append(v)\nelif len(m_) > 1: h = h + m_.pop()", "(sum(m_) + len(m_))"),
+    ("m_ = [x[0], 0.5, 0.0]", "m_ = [v, *m_[:2]]\nif «m_[0] > m_[1] > m_[2]»: h = h + m_[2]", "m_[1]"),
+    ("g_ = True", "if g_ and «h > {c}»: g_ = False\nh = 0.9 * h + (v if g_ else -0.5 * v)", "h * g_"),
+    ("s_ = 0.0", "s_ += v; s_ -= 0.1 * (k % 2); s_ *= 0.9 if «v > {c}» else 1.1", "s_"),
+    ("s_, t_ = 0.0, np.zeros(3)", "t_[k % 3] += v\nt_ = np.roll(t_, 1)\nif «t_[0] > {c}»: s_ = t_[1]", "(s_ + t_[2])"),
+    ("t_ = np.zeros(3)\no_ = t_", "t_ += v\nif «t_[0] > {c}»: t_ = t_ * 0.5", "(t_[0] + o_[2])"),
+    (
+        "m_ = [[0.0, 1.0], [x[1], 0.5]]",
+        "m_[k % 2][0], m_[0][1] = 0.5 * m_[0][0] + v, m_[1][0] * 0.9",
+        "(m_[0][1] + m_[1][0])",
+    ),
+    ("m_ = [[0.0] * 2] * 2", "m_[k % 2][0] = 0.5 * m_[0][0] + v", "(m_[1][0] - m_[0][1])"),
+    ("s_ = 0.0", "s_ = s_ + sum([u * v for u in x if «u > {c}»]) * 0.1", "s_"),
+    ("s_ = 0.0", "s_ = s_ + (0.3 if any([«u * v > {c}» for u in x[:3]]) else v)", "s_"),
+    ("s_ = 0.0", "s_ = 0.8 * s_ + max([u * v for u in x]) - min(v, h, 0.3)", "s_"),
+    (
+        "s_ = 0",
+        "match k % 3:\n    case 0: h = 0.9 * h + v\n    case 1 if «v > {c}»: h = -h\n    case _: s_ = s_ + 1",
+        "s_",
+    ),
+    ("s_ = (0.0, x[1])", "s_ = (s_[1], 0.5 * s_[0] + v) if «v > {c}» else (*s_[:1], v)", "(s_[0] - s_[1])"),
+    ("f_ = lambda u, t: u + t * 0.5", "h = f_(h, v) * 0.6 if «v > {c}» else f_(v, h) * 0.5", "f_(h, 1.0)"),
+    (
+        "fs_ = [lambda u: 0.5 * u, np.sin, abs]",
+        "h = fs_[k % 3](h) + 0.1 * v\nif «h > {c}»: fs_ = fs_[1:] + fs_[:1]",
+        "fs_[0](h)",
+    ),
+    ("s_ = v_ = 0.0", "v_, s_ = v, s_ + v_ * v\nif «v_ * s_ < {c}»: s_ = -s_", "(s_ + v_)"),
+    ("t_ = 0", "t_ = t_ + 1 if «v > {c}» else 0\nif t_ == 2: h = 0.5 * h", "t_"),
+    ("t_, m_ = 0, 0", "t_ = t_ + 1 if «v > {c}» else 0\nm_ = max(m_, t_)", "m_"),
+    ("o_ = x[3]", "if «o_ * v < 0»: h = h + abs(o_ - v)\no_ = v", "o_"),
+    (
+        "def f_(u, d=[0.0]):\n    d[0] = 0.5 * d[0] + u\n    return d[0]",
+        "h = 0.5 * h + f_(v) if «v > {c}» else 0.9 * h",
+        "f_(0.1)",
+    ),
+    (
+        "s_ = 0.0",
+        "r = iter(x)\nwhile True:\n    u = next(r, 9.0)\n    if «u > {c}»: break\n    s_ = s_ + 0.1 * u",
+        "s_",
+    ),
+    ("t_ = 0", "while «t_ < 4» and «x[t_] * v > {c}»: t_ = t_ + 1\nt_ = t_ % 3", "t_"),
+    (
+        "s_ = x[0]",
+        "for t in range(k % 4):\n    for u in range(t):\n        s_ = np.sin(s_ + 0.1 * u)\n    if «s_ > {c}»: break",
+        "s_",
+    ),
+    ("s_ = 0.0", "del s_\ns_ = v * h if «v > {c}» else v", "s_"),
+    ("def f_(u):\n    if «u > {c}»: return u, 1.0\n    return 0.5 * u, -1.0", "h, t_ = f_(0.7 * h + v)", "t_"),
+    ("s_ = 0.0", "s_ = s_ + np.where(v > 0, v, 0.1) if not «h > {c}» else s_ * 0.5", "s_"),
 )
 
 
@@ -607,6 +738,38 @@ class _Writer:
         self.put(depth, f"a = a + 0.1 * h + 0.05 * last + 0.02 * {ask()} + 0.03 * {ask()}")
         self.put(depth, rng.choice([f"b = b + 0.1 * {ask()}", f"if «{lists[0]}»: b = b + 0.1 * {ask()}", "pass"]))
 
+    def habits(self, depth: int) -> None:
+        """Write a loop, maybe in another one, as people keep state in them: in structures, functions and generators."""
+        rng = self.rng
+
+        def own(texts: tuple[str, ...]) -> list[str]:
+            self.count += 1
+            c, p = round(rng.uniform(-0.8, 1.0), 2), round(rng.uniform(0.2, 1.0), 2)
+            filled = [text.replace("{c}", str(c)).replace("{p}", str(p)) for text in texts]
+            return [re.sub(r"\b([a-z]+)_\b", rf"\g<1>{self.count}", text) for text in filled]
+
+        every = [own(rng.choice(HABITS)) for _ in range(rng.choice([1, 2, 2, 3]))]
+        self.put(depth, f"h, last = {rng.choice(['0.0', 'x[0]', '1'])}, 0.5")
+        for begin, _, _ in every:
+            self.put(depth, begin)
+        around = rng.choice(["", "", "", "for r in range(2):", "for r in p:"])
+        if around:
+            self.put(depth, around)
+        inner = depth + bool(around)
+        self.put(inner, rng.choice([
+            "for k, v in enumerate(np.concatenate([x, A.ravel()])):", "for k in range(15):\n    v = A.ravel()[k]",
+            "for k, v in zip(range(n + 9), np.concatenate([x, A.ravel()])):", "for k, v in enumerate(A.ravel()):",
+            "for k in reversed(range(15)):\n    v = A[k // 3, k % 3]", "for k in range(n):\n    v = x[k % 4]",
+            "k, v = 0, abs(x[1]) + 1.0\nwhile «v > 0.1»:\n    k, v = k + 1, 0.8 * v - 0.01 * k",
+        ]))
+        lines = [step for _, step, _ in every]
+        if rng.random() < 0.4:
+            lines.insert(rng.randrange(len(lines) + 1), rng.choice(EXITS[:5]).replace("{c}", "0.7"))
+        lines.append("h = 0.9 * h + 0.1 * v")
+        for line in lines:
+            self.put(inner + 1, line)
+        self.put(depth, f"a = a + 0.1 * h + 0.05 * last + 0.02 * {' + 0.03 * '.join([read for _, _, read in every])}")
+
     def helper(self, depth: int, s: list[str]) -> None:
         """Write a function of one number within, and call it as it is or by a mode."""
         rng = self.rng
@@ -650,7 +813,7 @@ def _drawn(rng: Random, seed: int, kind: str) -> Branching:
 
 def random_branching(
     seed: int, *, plain: bool = False, rounds: bool = False, left: bool = False, turning: bool = False,
-    grown: bool = False, nested: bool = False,
+    grown: bool = False, nested: bool = False, habits: bool = False,
 ) -> Branching:
     """Write a program that NumPy runs, and that asks something.
 
@@ -658,7 +821,10 @@ def random_branching(
     one that is left and changes what is no variable of it, with one in whose rounds a `while` is `turning`, with one
     whose lists have `grown` on some steps, or with loops in one another that are left.
     """
-    kinds = {"plain": plain, "rounds": rounds, "left": left, "turning": turning, "grown": grown, "nested": nested}
+    kinds = {
+        "plain": plain, "rounds": rounds, "left": left, "turning": turning, "grown": grown, "nested": nested,
+        "habits": habits,
+    }
     kind = next((name for name, wanted in kinds.items() if wanted), "")
     for k in range(200):
         one = _drawn(Random(1000 * seed + k), seed, kind)

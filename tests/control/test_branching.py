@@ -73,6 +73,11 @@ def test_loops_in_loops_that_are_left(seed):
     assert not wrong((seed,), INTERPRETED, nested=True)
 
 
+@pytest.mark.parametrize("seed", range(80000, 80004))
+def test_loops_as_people_keep_state_in_them(seed):
+    assert not wrong((seed,), INTERPRETED, habits=True)
+
+
 def test_a_condition_is_asked_again_in_a_way_that_is_tried():
     """A KeyError, once."""
     assert not wrong((2316,), INTERPRETED)
@@ -132,6 +137,12 @@ def test_many_whose_lists_grow_on_some_steps(start):
 @pytest.mark.parametrize("start", range(70000, 70400, 10))
 def test_many_loops_in_loops_that_are_left(start):
     assert not wrong(range(start, start + 10), INTERPRETED, nested=True)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("start", range(80000, 80400, 10))
+def test_many_as_people_keep_state_in_them(start):
+    assert not wrong(range(start, start + 10), INTERPRETED, habits=True)
 
 
 @pytest.mark.nightly
