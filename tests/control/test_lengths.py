@@ -453,3 +453,16 @@ def test_plain_numbers_that_rounds_change_over_an_open_extent():
         x = np.sin(np.arange(1.0, n + 1))
         np.testing.assert_allclose(g(x), counts(x, lambda _: 0), rtol=1e-13)
     assert g.cache_info().compilations == 1
+
+
+def test_shapes_that_do_not_fit_behind_a_loop_over_an_open_extent():
+    """They are what is wrong, not the loop."""
+
+    def cut(x, table):
+        total = 0.0
+        for v in x:
+            total = total + v
+        return total + table.reshape(-1)[: x.shape[0]] * x
+
+    with pytest.raises(sg.errors.ShapeError, match=r"do not broadcast together(?s:.*)table\.reshape"):
+        sg.jit(cut, specs=("f64[n]", "f64[n,m]"), options=INTERPRETED)(np.ones(3), np.ones((3, 2)))

@@ -30,6 +30,7 @@ from symgrad.errors import (
     Missed,
     MutationError,
     PathsError,
+    ShapeError,
     SymgradError,
     ToolchainError,
     warn,
@@ -563,6 +564,8 @@ class Function(Generic[P, R]):
             except TraceAgain:
                 continue
             except Exception as error:
+                if isinstance(error, ShapeError):  # of open extents, a loop by plain numbers is refused for less
+                    first = first or [error]
                 if lengths.are_why(branches):
                     continue
                 first = first or [error]

@@ -16,7 +16,7 @@ from symgrad.ops.arrays.copies import promoted
 from symgrad.ops.arrays.joining import lift
 from symgrad.ops.arrays.views import adding, flipped, sliced
 from symgrad.ops.declare.domains import case
-from symgrad.ops.declare.forms import OPS, answers, apply, shape_of, structured
+from symgrad.ops.declare.forms import OPS, answers, apply, is_traced, shape_of, structured
 from symgrad.ops.numpy.reductions import require_some
 
 
@@ -83,19 +83,23 @@ def _vectors(name: str, a: Any, v: Any) -> tuple[Any, Any]:
     return a if a.dtype == kind else a.astype(kind), v if v.dtype == kind else v.astype(kind)
 
 
-def _known_lengths(a: Any, v: Any, mode: str) -> tuple[int, int]:
+def _is_shorter(a: Any, v: Any, mode: str) -> bool:
+    """Whether a vector is shorter than another; of open extents calls where it is otherwise are compiled apart."""
     n, m = shape_of(a)[0], shape_of(v)[0]
-    if type(n) is not int or type(m) is not int:
+    if type(n) is type(m) is int or n == m:
+        return bool(n < m)
+    owner = (a if is_traced(a) else v).owner
+    larger = owner.greater(n, m, f'mode="{mode}"', strictly=False)
+    if larger is None or (mode == "same" and type(m if larger else n) is not int):
         raise UnsupportedError(
             f'mode="{mode}" needs to know which of the lengths {n} and {m} is greater',
             instead='mode="full" and a slice',
         )
-    return n, m
+    return not larger
 
 
-def _cut_middle(full: Any, n: int, m: int, mode: str) -> Any:
+def _cut_middle(full: Any, shorter: Any, longer: Any, mode: str) -> Any:
     """Cut the middle out of a full convolution."""
-    shorter, longer = sorted((n, m))
     if mode == "same":
         return sliced(full, 0, (shorter - 1) // 2, longer)
     raise ArgumentValueError(f"mode must be one of 'valid', 'same', or 'full' (got {mode!r})")
@@ -106,10 +110,11 @@ def convolve_answer(a: Any, v: Any, mode: str = "full") -> Any:
     a, v = _vectors("np.convolve", a, v)
     if mode == "full":
         return convolve(a, v)
-    n, m = _known_lengths(a, v, mode)
-    if n < m:
+    if _is_shorter(a, v, mode):
         a, v = v, a
-    return slide(a, flipped(v, (0,))) if mode == "valid" else _cut_middle(convolve(a, v), n, m, mode)
+    if mode == "valid":
+        return slide(a, flipped(v, (0,)))
+    return _cut_middle(convolve(a, v), shape_of(v)[0], shape_of(a)[0], mode)
 
 
 @answers(np.correlate)
@@ -120,7 +125,8 @@ def correlate(a: Any, v: Any, mode: str = "valid") -> Any:
     a, v = _vectors("np.correlate", a, v)
     if mode == "full":
         return convolve(a, flipped(v, (0,)))
-    n, m = _known_lengths(a, v, mode)
-    if n < m:
+    if _is_shorter(a, v, mode):
         return flipped(correlate(v, a, mode), (0,))
-    return slide(a, v) if mode == "valid" else _cut_middle(convolve(a, flipped(v, (0,))), n, m, mode)
+    if mode == "valid":
+        return slide(a, v)
+    return _cut_middle(convolve(a, flipped(v, (0,))), shape_of(v)[0], shape_of(a)[0], mode)

@@ -21,7 +21,9 @@ from symgrad.ops.control import result, scan
 from symgrad.ops.declare.forms import answers, is_traced, normal_axis, shape_of
 from symgrad.ops.declare.leaves import make_input
 from symgrad.ops.elementwise.selection import where
+from symgrad.ops.numpy.creation import arange
 from symgrad.ops.numpy.sets import in_order
+from symgrad.trace.constants import constant
 from symgrad.trace.inplace.views import assign, broadcast_written, refuse_argument, store
 from symgrad.trace.lines import user_line
 from symgrad.trace.nested import settled
@@ -400,12 +402,18 @@ def put_along_axis(arr: Any, indices: Any, values: Any, axis: Any) -> None:
 @answers(np.fill_diagonal)
 def fill_diagonal(a: Any, val: Any, wrap: bool = False) -> None:
     """As `numpy.fill_diagonal` of a traced array."""
-    a = _require_traced("fill_diagonal", a, "x[np.arange(n), np.arange(n)] = value")
+    equal = type(a) is Tracer and len({*a.node.shape}) == 1
+    a = _require_traced("fill_diagonal", a, "x[np.arange(n), np.arange(n)] = value", static=not equal)
     if a.ndim < 2 or (a.ndim > 2 and len(set(a.shape)) > 1):
         raise MutationError(
             f"np.fill_diagonal of an array of shape {a.shape}", line=user_line(),
             instead="a matrix, or an array of equal extents", numpy_too=True,
         )
+    if equal and not is_static(a.node.shape):
+        origin = constant(a.owner, np.int64(0))
+        places = record(a.owner, arange, (origin,), {"count": a.node.shape[0], "step": 1})
+        setitem(a, (places,) * a.ndim, val)
+        return
     end = a.shape[1] ** 2 if a.ndim == 2 and not wrap else a.size
     step = a.shape[1] + 1 if a.ndim == 2 else 1 + int(np.cumprod(a.shape[:-1]).sum())
     count = len(range(0, min(end, a.size), step))

@@ -230,6 +230,19 @@ def _eye(_original: Any, N: Any, M: Any = None, k: Any = 0, dtype: Any = None, *
     return _new_copy(np.equal(i[:, None], j[None, :]).astype(dtype or np.float64))
 
 
+def _diagonal_places(_original: Any, args: Arguments, kwargs: Keywords) -> Any:
+    n, ndim = _argument(args, kwargs, 0, "n"), args[1] if len(args) > 1 else kwargs.get("ndim", 2)
+    return (MAKERS["arange"](np.arange, (n,), {}),) * ndim
+
+
+def _diagonal_places_of(original: Any, args: Arguments, kwargs: Keywords) -> Any:
+    """As np.diag_indices_from, whose own Python computes with the extents."""
+    x = settled(_argument(args, kwargs, 0, "arr"))
+    if not is_traced(x) or x.ndim < 2 or len({*x.node.shape}) > 1:
+        return original(*args, **kwargs)
+    return _diagonal_places(original, (x.shape[0], x.ndim), {})
+
+
 def _linspace(original: Any, args: Arguments, kwargs: Keywords) -> Any:
     """As np.linspace; NumPy's protocol does not look at the number of points, which may be an unknown extent."""
     num = _argument(args, kwargs, 2, "num")
@@ -277,6 +290,7 @@ _MAKERS: dict[str, Callable[..., Any]] = {
         _made(lambda original, *args, **kwargs: as_array(call_function(original, args, kwargs))),
     ),
     "ndenumerate": _with_places,
+    "diag_indices": _diagonal_places, "diag_indices_from": _diagonal_places_of,
     **dict.fromkeys(("vander", "logspace", "geomspace", "tri", "indices"), _new),
 }
 

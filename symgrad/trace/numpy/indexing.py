@@ -85,7 +85,7 @@ def through_windows(x: Tracer, index: Any) -> tuple[Tracer, Any]:
     """
     items = list(index) if isinstance(index, tuple) else [index]
     for k, item in enumerate(items):
-        moves = isinstance(item, slice) and item.step in {None, 1} and type(item.start) is type(item.stop) is type(x)
+        moves = isinstance(item, slice) and type(item.start) is type(item.stop) is type(x) and item.step in {None, 1}
         if not moves or any(isinstance(i, (list, np.ndarray)) or is_traced(i) for i in items):
             continue
         start, stop = [end.astype(np.int64) for end in (item.start, item.stop)]  # a few bits do not hold a length
@@ -222,6 +222,8 @@ def symbolic_slice(x: Tracer, extent: Any, entry: slice) -> tuple[Any, ...]:
     """Write a slice of an unknown extent: bounds as NumPy clips them, by SymPy."""
     import sympy
 
+    if type(entry.step) is Extent:
+        raise entry.step.refuse("the step of a slice")
     step = 1 if entry.step is None else int(entry.step)
     start, stop = [s.dim if type(s) is Extent else s for s in (entry.start, entry.stop)]
     if step < 0:
@@ -235,13 +237,14 @@ def symbolic_slice(x: Tracer, extent: Any, entry: slice) -> tuple[Any, ...]:
     high = extent if stop is None else clipped(x, extent, stop, None)
     count = extent
     if low != 0 or high != extent:
-        count = sympy.Max(high - low, 0)
+        count = high - low
         if isinstance(extent, sympy.Max) and len(extent.args) == 2 and sympy.S.Zero in extent.args:
             (inner,) = [part for part in extent.args if part != 0]
             if (high - low - extent).is_nonpositive:  # of a slice: Max(0, Max(0, n - 1) - 1) is Max(0, n - 2)
-                count = sympy.Max(inner + high - low - extent, 0)
+                count = inner + high - low - extent
     if step != 1:
         count = sympy.floor((count + step - 1) / sympy.Integer(step))
+    count = sympy.Max(count, 0)
     return (simplified(low), simplified(count), step)
 
 
