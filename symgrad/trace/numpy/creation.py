@@ -232,7 +232,7 @@ def _eye(_original: Any, N: Any, M: Any = None, k: Any = 0, dtype: Any = None, *
 
 def _diagonal_places(_original: Any, args: Arguments, kwargs: Keywords) -> Any:
     n, ndim = _argument(args, kwargs, 0, "n"), args[1] if len(args) > 1 else kwargs.get("ndim", 2)
-    return (MAKERS["arange"](np.arange, (n,), {}),) * ndim
+    return (_made(_arange)(np.arange, (n,), {}),) * ndim
 
 
 def _diagonal_places_of(original: Any, args: Arguments, kwargs: Keywords) -> Any:
