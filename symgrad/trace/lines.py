@@ -292,24 +292,43 @@ def callee(code: CodeType, at: int) -> tuple[str, ...] | None:
     return tuple([name for _, name in sorted(found)]) or None
 
 
-@functools.lru_cache(maxsize=256)
-def _loaded_for_calls(code: CodeType) -> frozenset[int]:
-    """Return which instructions load an attribute that is called, or of which something is: nobody else gets it.
+@functools.lru_cache(maxsize=4096)
+def loaded_for_calls(code: CodeType) -> frozenset[int]:
+    """Return where instructions load an attribute that is called at once, and that nobody else gets.
 
-    The call's expression begins where the attribute's does. Python 3.10, which has no places, says so of some.
+    Of the expressions that begin where the attribute does, the next longer one is the call. Python 3.10 has no places:
+    there the value is the callable of the first instruction that takes it from the stack. In Python 3.12 a frame may
+    be at the end of an instruction that calls Python.
     """
-    every = [(i, getattr(i, "positions", None)) for i in dis.get_instructions(code)]
-    calls = [at for i, at in every if i.opname.startswith("CALL") and "INTRINSIC" not in i.opname]
-    begins = {(at.lineno, at.col_offset) for at in calls if at is not None and None not in at}
-    return frozenset([
-        i.offset for i, at in every if i.opname == "LOAD_METHOD" or (
-            i.opname == "LOAD_ATTR" and at is not None and (at.lineno, at.col_offset) in begins)
-    ])
+    every = list(dis.get_instructions(code))
+    ends: dict[Any, list[tuple[Any, bool]]] = {}
+    for i in every:
+        place = getattr(i, "positions", None)
+        if place is not None and None not in place:
+            is_other = not i.opname.startswith("CALL") or "INTRINSIC" in i.opname
+            ends.setdefault(place[::2], []).append((place[1::2], is_other))
+    found: set[int] = set()
+    for k, i in enumerate(every):
+        place = getattr(i, "positions", None)
+        is_called = i.opname == "LOAD_METHOD"
+        if i.opname == "LOAD_ATTR" and place is not None:
+            longer = [one for one in ends.get(place[::2], ()) if one[0] > place[1::2]]
+            is_called = not min(longer, default=(None, True))[1]
+        elif i.opname == "LOAD_ATTR":
+            is_called = _takes_first(every[k + 1 :])
+        if is_called:
+            found.update(range(i.offset, every[k + 1].offset))
+    return frozenset(found)
 
 
-def is_called(code: CodeType, at: int) -> bool:
-    """Whether what an instruction loads is an attribute that is called, and no value for anything else."""
-    return at in _loaded_for_calls(code)
+def _takes_first(instructions: list[dis.Instruction]) -> bool:
+    """Whether a call is what takes the stack's last value first, as what it calls (in Python 3.10)."""
+    depth = 1
+    for i in instructions:
+        depth += dis.stack_effect(i.opcode, i.arg, jump=False)
+        if depth <= 1:
+            return depth == 1 and i.opname.startswith("CALL_FUNCTION")
+    return False
 
 
 @functools.cache

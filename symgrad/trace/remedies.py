@@ -97,7 +97,7 @@ def module_of(function: Any) -> str:
     """Return the public module of a function or a class; a ufunc of SciPy's does not say it."""
     own = getattr(function, "__self__", None)
     named = getattr(function, "__module__", None) or ("" if own is None else type(own).__module__)
-    if type(function) is np.ufunc and hasattr(sys.modules.get("scipy.special"), function.__name__):
+    if type(function) is np.ufunc and getattr(sys.modules.get("scipy.special"), function.__name__, None) == function:
         named = "scipy.special"
     return ".".join([part for part in str(named).split(".") if part[:1] not in {"", "_"}])
 

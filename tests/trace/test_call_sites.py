@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import operator
 import pickle
+import sys
 import threading
 from collections.abc import Callable
+from types import FunctionType
 from typing import Any, cast
 
 import numpy as np
@@ -19,6 +21,8 @@ import symgrad as sg
 from symgrad.errors import ConcretizationError, UnsupportedError
 from symgrad.trace.numpy.replaced import SITES
 from tests.table import richardson
+
+pytestmark = pytest.mark.skipif(sys.version_info < (3, 11), reason="Python 3.10 does not tell what a line calls")
 
 POINT = np.array([0.5, 0.7, 0.9])
 DIRECTION = np.array([0.3, -1.0, 0.6])
@@ -40,6 +44,19 @@ def local_names(x: Any) -> Any:
     from scipy import special
 
     return numpy.exp([x[0], x[1]])[1] * special.erf([x[2]])[0] * numpy.double(x[0])
+
+
+def in_a_loop(x: Any) -> Any:
+    """The interpreter specializes what runs often."""
+    total = x[0]
+    for k in (1, 5, 2, 7, 4, 8, 3, 9, 6, 11):
+        total = total + np.hypot(*cast("Any", [[x[1]], [k]]))[0] * np.float64(x[2])
+    return total
+
+
+def made_anew(x: Any) -> Any:
+    """Code that no other trace meets."""
+    return FunctionType((lambda x: np.sinh([x[0], x[1]])[1]).__code__.replace(co_name="made"), globals())(x)
 
 
 PROGRAMS: dict[str, Callable[[Any], Any]] = {
@@ -67,6 +84,9 @@ PROGRAMS: dict[str, Callable[[Any], Any]] = {
     "written": written,
     "beside select": lambda x: np.float64(x[1]) * np.sum(np.select([x > 0.65], [x * x], 0.5)),
     "in a derivative": lambda x: sg.grad(lambda y: np.float64(y[0]) ** 3 + np.exp([y[1]])[0])(x)[0] * x[1],
+    "in a loop": in_a_loop,
+    "code made in each trace": made_anew,
+    "NumPy's and SciPy's of one name": lambda x: np.log1p([x[0]])[0] + sp.log1p([x[1]])[0],
     "under a condition": lambda x: np.float64(x[0]) ** 2 if x[1] > 0.6 else np.sqrt([x[0]])[0],
 }
 
@@ -120,7 +140,8 @@ def beside_calls(x: Any) -> tuple[Any, list[Any]]:
         pickle.loads(pickle.dumps([np.sqrt, np.float64])) == [root, number], a_tuple[0] is number, a_tuple[1] is root,
         [np.float64 for _ in range(2)][1] is number, np.sqrt.nin, np.float64.__name__, np.sqrt.__name__, matched,
         [f is root for f in (np.sqrt,)], in_a_thread == [root, number, np.ndarray], np.frompyfunc(np.sqrt, 1, 1)(4.0),
-        np.float64.fromhex("0x1p-1"), np.add.reduce(np.sqrt([4.0, 9.0])),
+        np.float64.fromhex("0x1p-1"), np.add.reduce(np.sqrt([4.0, 9.0])), np.float64.__new__(np.float64, 3.0),
+        np.float64.__eq__(np.float64(2.0), 2.0), (np.float64 if np.sqrt is root else np.float32)(3).dtype,
     ]
 
 
@@ -139,6 +160,7 @@ def test_all_other_uses_get_numpys_own() -> None:
 
 def test_code_is_traced_again_once_for_each_name() -> None:
     runs = []
+    SITES.clear()
 
     def fun(x: Any) -> Any:
         runs.append(len(x))

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from operator import is_
 from traceback import walk_tb
-from types import BuiltinFunctionType, CodeType, FrameType, FunctionType, MethodType, ModuleType
+from types import BuiltinFunctionType, FrameType, FunctionType, MethodType, ModuleType
 from typing import Any, ClassVar
 
 import numpy as np
@@ -31,8 +31,8 @@ from symgrad.trace.lines import (
     called,
     calls,
     in_scipy,
-    is_called,
     is_user_code,
+    loaded_for_calls,
     may_trace,
     of_the_user,
     passes_on,
@@ -92,7 +92,7 @@ class Replaced:
 
 
 class HeldStandIn(Replaced):
-    """A stand-in in an attribute, a default or a container of the user's, where no compiled code looks for it."""
+    """A stand-in in what is the user's, an attribute, a container or a call, where no compiled code looks for it."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call what this thread should get, whatever name it has."""
@@ -136,8 +136,8 @@ class Vectorized(Replaced):
 # -- calls that ask no protocol: ufuncs of lists, casts by scalar types
 
 
-SITES: dict[tuple[str, int], tuple[CodeType, Replaced]] = {}
-"""Stand-ins for ufuncs and types, by the name and the code that calls them where traced values ask for an answer.
+SITES: dict[int, HeldStandIn] = {}
+"""Stand-ins for ufuncs and types that traced values were refused by once, by the identity of what they stand for.
 
 What compares such a function, or takes a type for a dtype, wants NumPy's own. So the module gives a stand-in to nobody
 but a call, ``np.sqrt(...)``: what it gives there is called and lost. Where none was needed, none is looked for.
@@ -151,22 +151,18 @@ def note_site(frame: FrameType) -> None:
     if not is_type and type(function) is not np.ufunc:
         return
     if getattr(sys.modules.get(module_of(function)), name, None) is function:
-        _note(frame.f_code, Replaced(function, name, _cast if is_type else _of_arrays))
+        SITES.setdefault(id(function), HeldStandIn(function, name, _cast if is_type else _of_arrays))
 
 
 ASKED.append(note_site)
 
 
 def note_constructor(error: BaseException) -> None:
-    """Note code that may have made the array by its class that an error says has no place for traced values."""
+    """Note that code may have made the array by its class that an error says has no place for traced values."""
     for at in (error, error.__context__):
         for frame, _ in walk_tb(at.__traceback__) if at is not None else ():
             if "ndarray" in frame.f_code.co_names and is_user_code(frame.f_code.co_filename):
-                _note(frame.f_code, Replaced(np.ndarray, "ndarray", _constructed))
-
-
-def _note(code: CodeType, stand_in: Replaced) -> None:
-    SITES.setdefault((stand_in.name, id(code)), (code, stand_in))
+                SITES.setdefault(id(np.ndarray), HeldStandIn(np.ndarray, "ndarray", _constructed))
 
 
 def _cast(original: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -192,9 +188,13 @@ class _WithSites(ModuleType):
     """NumPy's or SciPy's module while a trace is active."""
 
     def __getattribute__(self, name: str) -> Any:
+        found = super().__getattribute__(name)
+        made = SITES.get(id(found))
+        if made is None:
+            return found
         frame = sys._getframe(1)  # noqa: SLF001 - the caller, nothing else
-        code, made = SITES.get((name, id(frame.f_code)), (None, None))
-        return super().__getattribute__(name) if code is None or not is_called(code, frame.f_lasti) else made
+        code = frame.f_code
+        return made if may_trace(code.co_filename) and frame.f_lasti in loaded_for_calls(code) else found
 
     def __reduce__(self) -> Any:
         return importlib.import_module, (self.__name__,)
