@@ -30,11 +30,15 @@ LEVELS = dict.fromkeys((
     "tests/loops/test_tiles", "tests/ops/test_elementwise", "tests/test_random_programs", "tests/test_random_writes",
     "tests/test_regressions", "tests/test_accuracy", "tests/test_rows", "tests/test_hard_points",
     "tests/api/test_mode_costs", "tests/api/test_bind", "tests/control/test_random_scans", "symgrad/",
-), "-O3") | dict.fromkeys(("tests/loops/", "tests/test_ops_table"), "-O1")
+), "-O3") | dict.fromkeys((
+    "tests/loops/", "tests/ops/test_casts", "tests/ops/test_traits", "tests/sparse/", "tests/step/", "tests/train/",
+    "tests/test_ops_table",
+), "-O1")
 """How these are compiled by day, when the compiler takes a third of the time of all tests.
 
-As users' functions are: what is about the C, its bits and its time, and random programs. Loops at -O1, which has them
-in lanes, too. All others without optimization: what they ask is what a program computes, of small arrays.
+As users' functions are: what is about the C and its time, and random programs. At -O1, which has loops in lanes, too:
+loops, and what compares bits of one computation with those of another. All others without optimization: what they ask
+is what a program computes, of small arrays.
 """
 
 TOGETHER = 6
