@@ -1,7 +1,7 @@
 """Options and fixtures of every test.
 
 `pytest --update-golden` rewrites expected files, `--programs N` sets how many random programs are tried, with
-`--fresh` from a seed that changes; with `--optimized` tables of derivatives are compiled as users' functions are.
+`--fresh` from a seed that changes; with `--optimized` all C is compiled as users' functions are.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("symgrad")
     group.addoption("--update-golden", action="store_true", help="write what is generated over what was expected")
     group.addoption("--programs", type=int, default=None, metavar="N", help="how many random programs to try")
-    group.addoption("--optimized", action="store_true", help="compile tables of derivatives as users' functions are")
+    group.addoption("--optimized", action="store_true", help="compile all C as users' functions are")
     group.addoption("--fresh", action="store_true", help="draw random programs from a fresh seed (it is printed)")
 
 
