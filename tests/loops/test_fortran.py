@@ -6,12 +6,18 @@ import numpy as np
 import pytest
 
 import symgrad as sg
+from symgrad.api.call import arguments
 from symgrad.trace import signature
+
+
+def large_from(monkeypatch, size):
+    for module in (signature, arguments):  # where a call is described, and where it is looked up
+        monkeypatch.setattr(module, "LARGE", size)
 
 
 @pytest.fixture(autouse=True)
 def small_arrays_count_as_large(monkeypatch):
-    monkeypatch.setattr(signature, "LARGE", 1)
+    large_from(monkeypatch, 1)
 
 
 PROGRAMS = [
@@ -53,7 +59,7 @@ def test_a_column_array_of_three_axes_and_single_precision():
 
 
 def test_small_ones_are_copied_and_compile_nothing_new(monkeypatch):
-    monkeypatch.setattr(signature, "LARGE", 1 << 16)
+    large_from(monkeypatch, 1 << 16)
     f = sg.jit(lambda a: a @ a.T)
     for n in (10, 100):
         a = np.random.default_rng(2).normal(size=(n, n + 1))

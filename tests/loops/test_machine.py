@@ -21,6 +21,7 @@ OTHERS = {
     "NEAR", "POWER", "FACTOR",  # what ops are tried at, and numbers that are factors
     "READY", "OTHER", "KNOWN", "PARAMETERS", "STACK_WORKSPACE", "SURE",  # proofs and interfaces
     "MEET", "NOT_FINITE", "UPDATE",  # what steps of training return
+    "NEXT_CONDITION",  # a variable's name
 }
 """Numbers that are not chosen for speed."""
 

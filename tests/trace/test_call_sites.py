@@ -19,7 +19,7 @@ from numpy import sqrt as root
 
 import symgrad as sg
 from symgrad.errors import ConcretizationError, UnsupportedError
-from symgrad.trace.numpy.replaced import SITES
+from symgrad.trace.numpy.replaced import SITES, _WithSites
 from tests.table import richardson
 
 pytestmark = pytest.mark.skipif(sys.version_info < (3, 11), reason="Python 3.10 does not tell what a line calls")
@@ -196,3 +196,7 @@ def given(x: Any, kind: Any = np.float64, ufunc: Any = np.exp) -> Any:
 def test_by_other_names_they_are_refused(fun: Any, error: Any, instead: str) -> None:
     with pytest.raises(error, match=f"(?s){__file__}.*instead: .*{instead}"):
         sg.jit(fun)(POINT)
+
+
+def test_a_look_at_a_module_ends_after_another_thread_has_put_its_class_back() -> None:
+    assert _WithSites.__getattribute__(cast("Any", np), "sqrt") is np.sqrt

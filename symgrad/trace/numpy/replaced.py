@@ -188,7 +188,7 @@ class _WithSites(ModuleType):
     """NumPy's or SciPy's module while a trace is active."""
 
     def __getattribute__(self, name: str) -> Any:
-        found = super().__getattribute__(name)
+        found = ModuleType.__getattribute__(self, name)  # not super's: another thread may have put the class back
         made = SITES.get(id(found))
         if made is None:
             return found

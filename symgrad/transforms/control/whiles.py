@@ -27,7 +27,7 @@ from symgrad.transforms.control.scans import within
 from symgrad.transforms.derive.control import closed
 from symgrad.transforms.tuned import ROUNDS_PEELED
 
-ASKED = "", "asked", 0
+NEXT_CONDITION = "", "asked", 0
 """A name for the next condition, which a round gives as well."""
 
 
@@ -143,7 +143,7 @@ class _AskedLoop(Rounds):
         self.take_variables(self.last)
         ways: dict[Way, list[Round]] = {}
         for k, own in enumerate(self.inside):
-            after = {**self.variables[k + 1], ASKED: self.asked[k + 1].inputs[0]}
+            after = {**self.variables[k + 1], NEXT_CONDITION: self.asked[k + 1].inputs[0]}
             one = Round(self.variables[k], [node.inputs[0] for node in own], after, number=k)
             ways.setdefault(tuple([node.param("outcome") for node in own]), []).insert(0, one)
         for way, rounds in ways.items():
@@ -155,7 +155,7 @@ class _AskedLoop(Rounds):
 
     def roots(self, one: Round) -> list[Node]:
         """List what a round asks and gives, and then the next condition."""
-        return [*super().roots(one), one.after[ASKED]]
+        return [*super().roots(one), one.after[NEXT_CONDITION]]
 
     def is_left(self) -> bool:
         """Whether a `for` ends as its condition comes to something else, and not because it runs out just then."""
