@@ -304,7 +304,7 @@ def _thread_lines(outermost: list[Loop]) -> list[str]:
         if isinstance(item.axis.extent, Team) and item.walk is not Walk.THREADS:
             continue
         if item.walk is Walk.THREADS:
-            count, least = item.enough
+            count, least, _ = item.enough
             enough = "" if type(count) is int else f" where {count} >= {least}"
             said.append(f"loop {number} is shared among threads{enough}")
         elif not parallelize.pays(item):

@@ -113,7 +113,7 @@ ACCUMULATIONS = {
 
 
 AWAKE = "sg_is_awake"
-"""Whether threads are awake as a call begins."""
+"""Whether threads are awake as a call begins (1), or even look for work (2)."""
 
 SIZE = re.compile(r"(?<!\w)\(\$(\d+)\)|\$(\d+)")
 """What stands for a size until its function is whole, with the parentheses that it needs unless it has a name."""
@@ -530,11 +530,17 @@ class Block:
         name = next(n for n in ("t", *LETTERS) if n not in self.scope.taken)
         self.busy.add(name)
         self.env[loop.axis] = name
-        count, least = loop.enough
+        count, least, sooner = loop.enough
+        usual = sooner * least
         known = type(count) is int
         condition = "" if known else f"{index(count, self.name)} >= {least}"
-        if not self.target.package and not (known and count >= WAKES * least):
-            condition = AWAKE if known else f"{index(count, self.name)} >= ({AWAKE} ? {least} : {WAKES * least})"
+        if not self.target.package and not (known and count >= WAKES * usual):
+            looking = f"{AWAKE} > 1"
+            states = (f"{looking} ? {least} : " if sooner > 1 else "") + f"{AWAKE} ? {usual} : {WAKES * usual}"
+            if known:
+                condition = AWAKE if count >= usual else looking
+            else:
+                condition = f"{index(count, self.name)} >= ({states})"
         items = [*walk([loop])]
         own = [item for item, _ in walk([loop], outlined=False)]
         mine = dict.fromkeys(a.array for item in own for a in touched(item) if self.storage[a.array].is_private)

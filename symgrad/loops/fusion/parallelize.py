@@ -52,25 +52,26 @@ def parallelize(program: LoopProgram, sooner: int = 1) -> LoopProgram:
         if isinstance(item, Loop) and item.tile and not item.tile.is_whole and pays(item, sooner):
             own = {a for a, numbers in users.items() if numbers == {number} and a.is_temporary}
             if independent(item, own):
-                body += shared(item, own, order, new, teams, PAYS // sooner)
+                body += shared(item, own, order, new, teams, sooner)
                 continue
         body.append(item)
     return program.with_body(tuple(body), new)
 
 
-def condition(loop: Loop, least: int) -> tuple[Any, int]:
-    """Say when a loop is worth sharing out: an extent, or a count of operations, and the least it must be.
+def condition(loop: Loop, sooner: int) -> tuple[Any, int, int]:
+    """Say when a loop is worth sharing out, as `Loop.enough` does: an extent, or a count of operations.
 
     Where each iteration is known work, the loop's own extent tells; else the unknown extents together do.
     """
     every: Any = 0
+    least = PAYS // sooner
     unit = BLOCKED if any(statement.is_contraction for statement, _ in loop.paths) else 1
     for statement, around in loop.paths:
         every = every + effort(statement, unit) * size(walked(around))
     rest = every - loop.extent * (unit * operations_of(loop) // max(1, upper(loop.extent)))
     if rest == 0 or type(every) is int:
-        return loop.extent, max(1, least * upper(loop.extent) // max(1, operations_of(loop)))
-    return every, unit * least
+        return loop.extent, max(1, least * upper(loop.extent) // max(1, operations_of(loop))), sooner
+    return every, unit * least, sooner
 
 
 def pays(loop: Loop, sooner: int = 1) -> bool:
@@ -152,7 +153,7 @@ def is_total(statement: Statement, own: set[Array], loop: Loop) -> bool:
 
 
 def shared(
-    loop: Loop, own: set[Array], order: dict[Array, int], new: list[Array], teams: Iterator[int], least: int,
+    loop: Loop, own: set[Array], order: dict[Array, int], new: list[Array], teams: Iterator[int], sooner: int,
 ) -> list[Item]:
     """Put a loop over threads around a loop over tiles; new arrays go to `new`."""
     flat = [statement for statement, _ in loop.paths if statement.target.array not in own]
@@ -197,7 +198,7 @@ def shared(
     tiles = loop.with_(body=rebuild(loop.body, change), team=thread)
     outer = Loop(
         thread, frozenset([thread]), (*before, tiles, *after), Walk.THREADS, shares=tuple(seen.values()),
-        enough=condition(loop, least),
+        enough=condition(loop, sooner),
     )
     added = [Loop(again, frozenset([again]), tuple(combined), Walk.SEQUENTIAL)] if combined else []
     return [*first, outer, *added, *last]
