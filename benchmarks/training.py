@@ -31,6 +31,11 @@ void multiply(float *x, long n) {
 """
 
 
+RATE = 1e-7
+"""So small that thousands of steps do not fit a batch: gradients that vanish are subnormal numbers, which make steps
+take twice as long, but for XLA, which takes them for 0."""
+
+
 def layer(seed: int, *shape: int, dtype: Any = np.float32) -> dict[str, Any]:
     """Draw the weights of a layer."""
     return {"W": nn.init.he_normal(seed, shape, dtype), "b": np.zeros(shape[-1], dtype)}
@@ -181,7 +186,7 @@ def workloads(*, small: bool) -> Iterator[tuple[str, Promises, Calls]]:
         import optax
 
         the.config.update("jax_enable_x64", True)
-        losses, rates = jax_losses(), {"sgd": optax.sgd(0.1), "adam": optax.adam(1e-3)}
+        losses, rates = jax_losses(), {"sgd": optax.sgd(0.1), "adam": optax.adam(RATE)}
 
     count = 1000 if small else 60_000
     x, y, order = rng.random((count, 784)), rng.integers(0, 10, count), rng.permutation(count)
@@ -202,7 +207,7 @@ def workloads(*, small: bool) -> Iterator[tuple[str, Promises, Calls]]:
 
     images, labels = rng.random((128, 784)).astype(np.float32), rng.integers(0, 10, 128)
     network = {"in": layer(0, 784, 128), "out": layer(1, 128, 10)}
-    calls = {"symgrad": stepping(hidden, optim.adam(1e-3), sg.tree_map(np.copy, network), images, labels)}
+    calls = {"symgrad": stepping(hidden, optim.adam(RATE), sg.tree_map(np.copy, network), images, labels)}
     calls |= in_jax(losses["hidden"], rates["adam"], network, images, labels) if jax else {}
     if torch:
         import torch as pt
@@ -210,7 +215,7 @@ def workloads(*, small: bool) -> Iterator[tuple[str, Promises, Calls]]:
         given, wanted = pt.tensor(images), pt.tensor(labels)
 
         def fused(leaves: Any) -> Any:
-            return pt.optim.Adam(leaves, 1e-3, fused=True)
+            return pt.optim.Adam(leaves, RATE, fused=True)
 
         def torch_hidden(W: Any, b: Any, V: Any, c: Any) -> Any:
             return pt.nn.functional.cross_entropy(pt.relu(given @ W + b) @ V + c, wanted)
@@ -221,22 +226,22 @@ def workloads(*, small: bool) -> Iterator[tuple[str, Promises, Calls]]:
 
     images, labels = rng.random((64, 8, 8, 1)).astype(np.float32), rng.integers(0, 10, 64)
     network = {"one": layer(0, 3, 3, 1, 16), "two": layer(1, 3, 3, 16, 32), "out": layer(2, 512, 10)}
-    calls = {"symgrad": stepping(convolved, optim.adam(1e-3), sg.tree_map(np.copy, network), images, labels)}
+    calls = {"symgrad": stepping(convolved, optim.adam(RATE), sg.tree_map(np.copy, network), images, labels)}
     calls |= in_jax(losses["convolved"], rates["adam"], network, images, labels) if jax else {}
     yield "digits' convolutional network, batch 64, Adam, f32", {"JAX": 1}, calls
 
     table, ids = rng.normal(size=(1000 if small else 1_000_000, 16)).astype(np.float32), rng.integers(0, 1000, 256)
-    calls = {"symgrad": stepping(looked_up, optim.adam(1e-3, sparse="lazy"), {"E": table.copy()}, ids)}
+    calls = {"symgrad": stepping(looked_up, optim.adam(RATE, sparse="lazy"), {"E": table.copy()}, ids)}
     if torch:
         places = pt.tensor(ids)
         calls |= in_torch(
-            lambda leaves: pt.optim.SparseAdam(leaves, 1e-3), [table],
+            lambda leaves: pt.optim.SparseAdam(leaves, RATE), [table],
             lambda E: (pt.nn.functional.embedding(places, E, sparse=True) ** 2).mean(),
         )
     yield f"embedding {len(table)} x 16, 256 ids, lazy Adam, f32", {"PyTorch": 5}, calls
 
     count = 10_000 if small else 10_000_000
-    adam, values = optim.adam(1e-3), np.ones(count, np.float32)
+    adam, values = optim.adam(RATE), np.ones(count, np.float32)
     step = sg.compile_step(np.sum, adam, donate=True)
     held = [values.copy(), adam.init(values)]
 

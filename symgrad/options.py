@@ -28,7 +28,7 @@ class Options:
             None looks for ``$CC``, cc, gcc, clang and the ziglang package. ``"none"`` means the NumPy interpreter.
         flags: further flags for the compiler.
         threads: how many threads a call may use, at most 256; None is the number of cores this process may run on.
-        awake: calls follow each other without a pause, as steps of training do: threads, which are awake then, share
+        awake: calls may follow each other at once, as steps of training do: where they do, threads are awake, and share
             work from a quarter of the usual on.
         precise: call scalar libm functions only, never the vector library's.
         portable: plain C99 in a fixed order of operations: no vectors, no threads, no vector library, no fused

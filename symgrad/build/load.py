@@ -24,13 +24,14 @@ if TYPE_CHECKING:
 # cffi's compiled FFI, the one its out-of-line modules use: it parses C types itself. cffi.FFI() would
 # load pycparser (30 ms) and parse each cdef in Python (0.6 ms), and its from_buffer takes twice as long.
 ffi: Any = _cffi_backend.FFI()
-_NOW = ffi.RTLD_NOW | getattr(ffi, "RTLD_LOCAL", 0)
+_NOW = ffi.RTLD_NOW | getattr(ffi, "RTLD_LOCAL", 0) | getattr(os, "RTLD_NODELETE", 0)
 
 _NUMBERS = {bool: "uint8_t *", int: "int64_t *"}
 _POINTERS = ffi.typeof("void **")
 
 # Libraries stay loaded: a cffi function does not keep its library, a thread may be inside of it, and OpenMP's
-# threads outlive the call that made them. They are small, and the loader gives a path it knows only once.
+# threads outlive the call that made them, and this module: as Python ends they may still look for work in libgomp's
+# code. They are small, and the loader gives a path it knows only once.
 _loaded: dict[str, Any] = {}
 
 # OpenMP's function that ends the threads of a team, once there is one: see `end_team`.

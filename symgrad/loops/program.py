@@ -276,7 +276,7 @@ class Loop(Block):
         team: of a loop over tiles, the axis of the loop over threads around it, each of which takes a run of them.
         shares: of a loop over threads, the sums that each thread sees as its own.
         enough: a loop over threads stays serial where the first (an extent, or a count of operations) is less than
-            the second; which is so small a part of what pays where threads sleep that the third makes it that again.
+            the second; the third says how many times as much it must be where threads may have to be woken.
         product: the nest that begins here is a sum of products, done in register blocks.
         piece: where it runs with respect to its `ends`.
         grain: a thread's run of tiles begins at a multiple of so many iterations (0: of a tile).

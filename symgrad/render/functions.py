@@ -113,7 +113,7 @@ ACCUMULATIONS = {
 
 
 AWAKE = "sg_is_awake"
-"""Whether threads are awake as a call begins (1), or even look for work (2)."""
+"""Whether threads are awake as a call begins (1), or may even look for work (2)."""
 
 SIZE = re.compile(r"(?<!\w)\(\$(\d+)\)|\$(\d+)")
 """What stands for a size until its function is whole, with the parentheses that it needs unless it has a name."""

@@ -221,6 +221,18 @@ def test_short_waits_leave_the_environment_as_it_was(monkeypatch: pytest.MonkeyP
         assert "GOMP_SPINCOUNT" not in os.environ, "what the user chose goes before"
 
 
+def test_python_ends_while_threads_look_for_work() -> None:
+    """They did so in code that was no longer there: libgomp's, which only our libraries use."""
+    code = """if True:
+        import numpy as np, symgrad as sg
+        f = sg.jit(lambda x: np.sum(np.exp(x)), options=sg.Options(threads=2))
+        for _ in range(3):
+            f(np.ones(1_000_000))
+    """
+    environment = os.environ | {"OMP_WAIT_POLICY": "active", "GOMP_SPINCOUNT": "10000000000"}
+    assert subprocess.run([sys.executable, "-c", code], env=environment, check=False).returncode == 0
+
+
 @pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="threads are counted there")
 def test_a_team_is_ended_and_begun_again() -> None:
     """Where two threads of Python have teams, libgomp counts more threads than processors, and lets them sleep."""

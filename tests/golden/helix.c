@@ -22,12 +22,17 @@
 #define APART static
 #endif
 
-/* Threads go to sleep soon after they have worked. To wake them takes 20 us where that was just now, and ten times as
-   long once the processors sleep as well: then little work is not shared. */
+/* Threads look for more work for some 60 us, of other functions, too; then they sleep. To wake them takes 20 us where that
+   was just now, and ten times as long once the processors sleep as well. So the less work there is, the shorter ago the
+   last must have been (2, 1, or 0) for it to be shared. */
 #ifdef _OPENMP
 extern double omp_get_wtime(void);
 static _Thread_local double sg_worked = -1.0; /* when */
-static inline int32_t sg_awake(void) { return omp_get_wtime() - sg_worked < 2e-3; }
+static inline int32_t sg_awake(void)
+{
+    const double pause = omp_get_wtime() - sg_worked;
+    return (pause < 2e-3) + (pause < 2e-4);
+}
 static inline void sg_work_ends(void) { sg_worked = omp_get_wtime(); }
 #else
 static inline int32_t sg_awake(void) { return 0; }

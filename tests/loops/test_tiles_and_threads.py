@@ -133,6 +133,24 @@ def test_little_work_is_shared_only_where_threads_are_awake():
     assert "sg_is_awake" not in f.lower(much).as_text("c")
 
 
+def test_calls_that_follow_each_other_share_less_work_where_they_do():
+    """Of a function that says so, a quarter of the usual work, after 0.2 ms; the usual work is asked for as usual."""
+    def f(x):
+        return np.sum(np.exp(np.sin(x)))
+
+    options = sg.Options(threads=2, awake=True)
+    conditions = {40_000: "if (sg_is_awake > 1) {", 150_000: "if (sg_is_awake) {", 2_000_000: "parallel for num_threads"}
+    for count, condition in conditions.items():
+        text = sg.value_and_grad(f, options=options).lower(np.ones(count)).as_text("c")
+        assert condition in text
+        assert count < 2_000_000 or "sg_is_awake" not in text
+    wide = sg.jit(f, options=options).lower(sg.spec("f64[n]")).as_text("c")
+    found = re.search(r"if \(n >= \(sg_is_awake > 1 \? (\d+) : sg_is_awake \? (\d+) : (\d+)\)\)", wide)
+    quarter, usual, asleep = map(int, found.groups())
+    assert usual == machine.SOONER * quarter
+    assert asleep == machine.WAKES * usual
+
+
 # -- which axis a sweep walks
 
 
