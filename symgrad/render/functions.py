@@ -534,13 +534,11 @@ class Block:
         usual = sooner * least
         known = type(count) is int
         condition = "" if known else f"{index(count, self.name)} >= {least}"
-        if not self.target.package and not (known and count >= WAKES * usual):
-            looking = f"{AWAKE} > 1"
-            states = (f"{looking} ? {least} : " if sooner > 1 else "") + f"{AWAKE} ? {usual} : {WAKES * usual}"
-            if known:
-                condition = AWAKE if count >= usual else looking
-            else:
-                condition = f"{index(count, self.name)} >= ({states})"
+        if not self.target.package and known:
+            condition = "" if count >= WAKES * usual else AWAKE if count >= usual else f"{AWAKE} > 1"
+        elif not self.target.package:
+            soon = f"{AWAKE} > 1 ? {least} : " if sooner > 1 else ""
+            condition = f"{index(count, self.name)} >= ({soon}{AWAKE} ? {usual} : {WAKES * usual})"
         items = [*walk([loop])]
         own = [item for item, _ in walk([loop], outlined=False)]
         mine = dict.fromkeys(a.array for item in own for a in touched(item) if self.storage[a.array].is_private)
