@@ -25,10 +25,10 @@ _GROUPS, _MINE = "/sys/fs/cgroup", "/proc/self/cgroup"
 _WAITS = {"GOMP_SPINCOUNT": "6000", "OMP_WAIT_POLICY": "active", "KMP_BLOCKTIME": "1"}
 """How often a thread looks for work before it sleeps: some 60 us, as there are between steps of training that follow
 each other (by 20 us a step of 75 us took 130). libgomp's own 300,000 take the processor from whoever else runs, who
-then keeps our thread waiting: loops of 0.6 ms took 1.2 ms beside one busy process and 3 in the mean. By its policy libgomp
-looks half as often once there are more threads than processors, as where two threads of Python have teams, and not 100
-times: a step of training after an epoch, which Python's worker takes, took 75 us and not 113. To LLVM's runtime the
-policy says to look for ever, unless it is told for how many milliseconds."""
+then keeps our thread waiting: loops of 0.6 ms took 1.2 ms beside one busy process and 3 in the mean. By its policy
+libgomp looks half as often once there are more threads than processors, as where two threads of Python have teams, and
+not 100 times: a step of training after an epoch, which Python's worker takes, took 75 us and not 113. To LLVM's runtime
+the policy says to look for ever, unless it is told for how many milliseconds."""
 
 
 @contextmanager
