@@ -38,8 +38,8 @@ class Options:
             (docs/linalg.md).
         paths: for so many ways that Python's conditions on traced values take a function is compiled, for arguments of
             one signature; beyond that a call raises PathsError.
-        roll: so many copies that a Python loop leaves in a trace are one loop, at least 4; fewer stay side by side, and
-            with 0 all do.
+        roll: so many copies that a Python loop leaves in a trace are one loop, at least 4; fewer stay side by side
+            unless they are long (docs/control_flow.md), and with 0 all do.
         memory: what reverse mode may keep of each such loop, as for `scan`: ``"1MB"``, or bytes as a number.
         without: names of passes to leave out, of those that `symgrad.pipeline.passes` lists: to see what one is worth
             (``python -m benchmarks --ablate``), or whether one is at fault.

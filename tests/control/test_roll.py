@@ -103,6 +103,35 @@ def forward(A, start, B):
     return np.log(np.sum(np.exp(a)))
 
 
+def epidemic(p, y, days):
+    """A few long steps, each a loop of fewer, which calls a function again and again."""
+    def rhs(y):
+        s, i = y
+        caught = p[0] * s * i
+        return np.array([-caught, caught - p[1] * i])
+
+    cases = []
+    for _ in range(days):
+        before = y[0]
+        for _ in range(4):
+            k1 = rhs(y)
+            k2 = rhs(y + 0.125 * k1)
+            k3 = rhs(y + 0.125 * k2)
+            y = y + 0.25 / 6 * (k1 + 2 * k2 + 2 * k3 + rhs(y + 0.25 * k3))
+        cases.append(before - y[0])
+    return np.sum(np.stack(cases) ** 2)
+
+
+def layered(x, Ws):
+    """Some layers of seventy operations, each with a matrix of its own."""
+    for W in Ws:
+        h = x @ W
+        for k in range(24):
+            h = np.tanh(h) * (1 + 0.1 * k) + 0.5
+        x = x + h
+    return np.sum(x**2)
+
+
 _r = np.random.default_rng(0).normal
 
 LOOPS: dict[str, tuple[Any, tuple[Any, ...], int]] = {
@@ -112,6 +141,7 @@ LOOPS: dict[str, tuple[Any, tuple[Any, ...], int]] = {
     "within": (within, (_r(size=40) ** 2 + 0.5,), 40),
     "running": (running, (_r(size=50),), 48),
     "fibonacci": (fibonacci, (_r(size=2),), 50),
+    "epidemic": (lambda p, y: epidemic(p, y, 8), (np.array([0.6, 0.2]), np.array([0.999, 0.001])), 8),
     "forward": (forward, (_r(size=(4, 4)), _r(size=4), _r(size=(4, 5))), 34),
 }
 """Programs, arguments, and how many copies are one loop."""
@@ -156,6 +186,12 @@ def test_fewer_copies_stay_side_by_side():
         return x
 
     assert lengths(same_bits(f, (0.5,))) == []
+
+
+@pytest.mark.parametrize(("width", "steps"), [(4, [8]), (40, [])])
+def test_large_weights_are_not_copied_to_make_few_layers_a_loop(width, steps):
+    weights = [_r(size=(width, width)) for _ in range(8)]
+    assert lengths(stable(lambda x, *Ws: layered(x, Ws), [_r(size=width), *weights])) == steps
 
 
 def one_other_op(x):

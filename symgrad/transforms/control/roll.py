@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import islice
-from operator import attrgetter
+from operator import attrgetter, sub
 from typing import Any
 
 import numpy as np
@@ -28,15 +28,24 @@ from symgrad.ops.arrays.joining import concatenate
 from symgrad.ops.arrays.updates import assemble
 from symgrad.ops.arrays.views import expand_dims, slice_, transpose
 from symgrad.ops.control import UNTOLD, guard
+from symgrad.options import FEWEST
 from symgrad.transforms.build import input_like, literal, make, rows_from, written
 from symgrad.transforms.control.checkpoints import run_lengths, scanned
 from symgrad.transforms.control.scans import within
 from symgrad.transforms.derive.control import closed
-from symgrad.transforms.tuned import COPIES_TRIED, PEELED, PERIODS, REPEATED, STRAIGHT_ELEMENTS, STRAIGHT_NODES
+from symgrad.transforms.tuned import (
+    COPIES_TRIED,
+    LONG_COPIES,
+    PEELED,
+    PERIODS,
+    REPEATED,
+    STRAIGHT_ELEMENTS,
+    STRAIGHT_NODES,
+)
 
 
 def roll(program: Program, least: int = REPEATED, memory: str | int | None = None) -> Program:
-    """Make loops of repeats of at least so many copies, whose reverse mode keeps no more than some memory.
+    """Make loops of repeats of at least so many copies, or long ones, whose reverse mode keeps no more than a budget.
 
     >>> import numpy as np, symgrad as sg
     >>> def f(x):
@@ -64,8 +73,14 @@ def roll(program: Program, least: int = REPEATED, memory: str | int | None = Non
 
 def _may_repeat(nodes: Sequence[Node], least: int) -> bool:
     """Whether so many nodes are of one op and line: most programs have not that many, which costs next to nothing."""
+    fewest = FEWEST if len(nodes) >= LONG_COPIES * least else least
     alike = (attrgetter("op"), attrgetter("op", "line"))
-    return all(max(Counter(map(each, nodes)).values(), default=0) >= least for each in alike)
+    return all(max(Counter(map(each, nodes)).values(), default=0) >= fewest for each in alike)
+
+
+def _enough(copies: int, period: int, least: int) -> bool:
+    """Whether copies of so many nodes are a loop: there are many, or they are long."""
+    return copies >= least or (copies >= FEWEST and copies * period >= LONG_COPIES * least)
 
 
 def _once_first(program: Program) -> list[Node]:
@@ -104,18 +119,20 @@ def _repeats(nodes: Sequence[Node], least: int) -> list[tuple[int, int, int]]:
     for k, word in enumerate(words.tolist()):
         places[word].append(k)
     near: Counter[int] = Counter()
+    apart: Counter[int] = Counter()
     for own in places.values():
         for step in (1, 2, 3, 4, 5, 6, 8):  # a line may stand in a copy several times
             near.update([b - a for a, b in zip(own, own[step:], strict=False)])
+        if len(own) > 1:  # or, in loops in loops, only once in all that an outer one repeats
+            ((gap, count),) = Counter(map(sub, own[1:], own)).most_common(1)
+            apart[gap] = max(apart[gap], count * gap)
     found = []
-    for period, count in near.most_common(PERIODS):
-        if count < least - 1:
-            break
+    for period in dict.fromkeys([one for counted in (near, apart) for one, _ in counted.most_common(PERIODS)]):
         same = np.concatenate([[False], words[:-period] == words[period:], [False]])
         edges = np.flatnonzero(same[1:] != same[:-1])
         for first, end in zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True):
             copies = (end - first) // period + 1
-            if copies >= least:
+            if _enough(copies, period, least):
                 found.append((first, period, copies))
     return sorted(found, key=lambda one: (-one[1] * one[2], one[1]))
 
@@ -144,10 +161,10 @@ class _RepeatLoop:
     wanted: set[Node] = field(default_factory=set)
     why: tuple[Node, str] | None = None
 
-    def pays(self, program: Program) -> bool:
+    def pays(self, program: Program, least: int) -> bool:
         """Whether fewer nodes are left: what others read is a slice of what is stacked, and rows are put together.
 
-        A few elementwise steps on large arrays stay side by side.
+        A few elementwise steps on large arrays stay side by side, and so do a few layers with large weights.
         """
         own = {node for copy in self.copies for node in copy}
         self.wanted = {i for node in program.nodes() if node not in own for i in node.inputs if i in own}
@@ -168,11 +185,15 @@ class _RepeatLoop:
             and read.isdisjoint(column)
         ])
         apart = [row for row in self.rows if not all(node.is_constant for node in row)]
-        rows = sum([1 + sum(1 for _ in _row_runs([_row_of(node) for node in row])) for row in apart])
+        runs = [[*_row_runs([_row_of(node) for node in row])] for row in apart]
+        put = [size(row[0].shape) * len(row) for row, own_runs in zip(apart, runs, strict=True) if len(own_runs) > 1]
+        if len(self.copies) < least and sum(put) >= STRAIGHT_ELEMENTS:
+            return False  # each call would copy them
         if len(own) <= STRAIGHT_NODES and all(isinstance(node.op, Elementwise) for node in self.copies[-1]) and any(
             not is_static(node.shape) or size(node.shape) >= STRAIGHT_ELEMENTS for node in self.copies[-1]
         ):
             return False  # one sweep over memory serves all steps
+        rows = sum([1 + len(own_runs) for own_runs in runs])
         return 2 * (len(self.wanted) - one_each) + rows + 4 * len(self.moving) < len(own)
 
 
@@ -196,13 +217,13 @@ def _loop(program: Program, nodes: Sequence[Node], least: int) -> _RepeatLoop | 
         shift = next((k for k in range(period) if not isinstance(nodes[begin + k].op, Result)), 0)
         start, copies = begin + shift, found_copies - (shift > 0)
         tried = min(COPIES_TRIED, copies - copies // 2)
-        if copies < least or classified(start + copies // 2 * period, period, tried) is None:
+        if not _enough(copies, period, least) or classified(start + copies // 2 * period, period, tried) is None:
             continue  # what is a loop is one in its middle
         ends = [(early, late) for early in range(PEELED + 1) for late in range(PEELED + 1)]
         counts = [(start + early * period, copies - early - late) for early, late in ends]
-        loops = filter(None, (classified(first, period, n) for first, n in counts if n >= least))
+        loops = filter(None, (classified(first, period, n) for first, n in counts if _enough(n, period, least)))
         tries = len(counts) if program.guards else 1  # the last condition of a loop came to something else
-        found = next((loop for loop in islice(loops, tries) if loop.pays(program)), None)
+        found = next((loop for loop in islice(loops, tries) if loop.pays(program, least)), None)
         if found is not None:
             return found
     return None
@@ -275,8 +296,9 @@ def unrolled(program: Program, least: int = REPEATED) -> list[str]:
             continue
         taken[start:end] = True
         loops = []
+        peeled = min(PEELED, (copies - 1) // 2)
         for first, count in ((start + copies // 2 * period, min(COPIES_TRIED, copies - copies // 2)),
-                             (start + PEELED * period, copies - 2 * PEELED)):
+                             (start + peeled * period, copies - 2 * peeled)):
             loops.append(_RepeatLoop([nodes[first + k * period : first + (k + 1) * period] for k in range(count)]))
             if _classified(loops[-1], place, first, period) is None:
                 break
@@ -284,7 +306,7 @@ def unrolled(program: Program, least: int = REPEATED) -> list[str]:
         if loops[-1].why is not None:
             node, why = loops[-1].why
             said.setdefault(f"{what} stay side by side: {_at(node)} {why}")
-        elif not loops[-1].pays(program):
+        elif not loops[-1].pays(program, least):
             said.setdefault(f"{what} stay side by side: a loop would leave no fewer operations, or be no faster")
         elif any(later > end and other == pattern for later, other in patterns):
             odd = next(k for k in range(end - period, len(nodes)) if words[k] != words[k - period])

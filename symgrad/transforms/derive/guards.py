@@ -8,7 +8,7 @@ It may always say less than it could: what must hold is that the cotangent *is* 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import combinations
 from typing import Any
 
@@ -85,7 +85,10 @@ def keeps_zeros(node: Node) -> bool:
 
 def conditions(graph: Graph, condition: Node) -> Guard:
     """Take a conjunction apart: ``a & b``, and ``~(a | b)``, which is ``~a & ~b``."""
-    found: dict[Node, None] = {}
+    return tuple(dict.fromkeys(_parts(graph, condition)))
+
+
+def _parts(graph: Graph, condition: Node) -> Iterator[Node]:
     stack = [condition]
     while stack:
         node = stack.pop()
@@ -99,10 +102,8 @@ def conditions(graph: Graph, condition: Node) -> Guard:
         simpler = node if inner is None else negation(graph, inner)
         if _negated(simpler) is not inner:
             stack.append(simpler)
-            continue
-        if known(node) is not True:  # what always holds says nothing
-            found[node] = None
-    return tuple(found)
+        elif known(node) is not True:  # what always holds says nothing
+            yield node
 
 
 def negation(graph: Graph, condition: Node) -> Node:
@@ -174,11 +175,21 @@ def unselected(trace: Trace, value: Any, guard: Guard) -> Any:
     node = value.node
     while chooses(node.op):
         condition, *sides = node.inputs
-        held = [c for c in (condition, negation(trace.graph, condition)) if {*conditions(trace.graph, c)} <= {*guard}]
-        if not held or (side := sides[held[0] is not condition]).shape != node.shape:
+        if _holds(trace.graph, condition, guard):
+            side = sides[0]
+        elif _holds(trace.graph, negation(trace.graph, condition), guard):
+            side = sides[1]
+        else:
+            break
+        if side.shape != node.shape:
             break
         node = side
     return Tracer(node, trace)
+
+
+def _holds(graph: Graph, condition: Node, guard: Guard) -> bool:
+    """Whether a condition holds where a guard does, of which it is a part or several."""
+    return condition in guard or all(part in guard for part in _parts(graph, condition))
 
 
 # -- through an op
