@@ -188,10 +188,10 @@ def test_fewer_copies_stay_side_by_side():
     assert lengths(same_bits(f, (0.5,))) == []
 
 
-@pytest.mark.parametrize(("width", "steps"), [(4, [8]), (40, [])])
-def test_large_weights_are_not_copied_to_make_few_layers_a_loop(width, steps):
+@pytest.mark.parametrize(("rows", "width", "steps"), [(3, 4, [8]), (3, 40, []), (3000, 4, [])])
+def test_few_layers_are_no_loop_that_copies_large_weights_or_sweeps_over_memory(rows, width, steps):
     weights = [_r(size=(width, width)) for _ in range(8)]
-    assert lengths(stable(lambda x, *Ws: layered(x, Ws), [_r(size=width), *weights])) == steps
+    assert lengths(stable(lambda x, *Ws: layered(x, Ws), [_r(size=(rows, width)), *weights])) == steps
 
 
 def one_other_op(x):

@@ -164,7 +164,7 @@ class _RepeatLoop:
     def pays(self, program: Program, least: int) -> bool:
         """Whether fewer nodes are left: what others read is a slice of what is stacked, and rows are put together.
 
-        A few elementwise steps on large arrays stay side by side, and so do a few layers with large weights.
+        A few steps on large arrays stay side by side, and so do a few layers with large weights.
         """
         own = {node for copy in self.copies for node in copy}
         self.wanted = {i for node in program.nodes() if node not in own for i in node.inputs if i in own}
@@ -187,11 +187,12 @@ class _RepeatLoop:
         apart = [row for row in self.rows if not all(node.is_constant for node in row)]
         runs = [[*_row_runs([_row_of(node) for node in row])] for row in apart]
         put = [size(row[0].shape) * len(row) for row, own_runs in zip(apart, runs, strict=True) if len(own_runs) > 1]
-        if len(self.copies) < least and sum(put) >= STRAIGHT_ELEMENTS:
-            return False  # each call would copy them
-        if len(own) <= STRAIGHT_NODES and all(isinstance(node.op, Elementwise) for node in self.copies[-1]) and any(
+        large = any(
             not is_static(node.shape) or size(node.shape) >= STRAIGHT_ELEMENTS for node in self.copies[-1]
-        ):
+        )
+        if len(self.copies) < least and (large or sum(put) >= STRAIGHT_ELEMENTS):
+            return False  # each step would sweep over memory, or each call copy the weights
+        if large and len(own) <= STRAIGHT_NODES and all(isinstance(node.op, Elementwise) for node in self.copies[-1]):
             return False  # one sweep over memory serves all steps
         rows = sum([1 + len(own_runs) for own_runs in runs])
         return 2 * (len(self.wanted) - one_each) + rows + 4 * len(self.moving) < len(own)
