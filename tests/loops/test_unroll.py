@@ -73,7 +73,31 @@ def picked(x, index):
     return np.sum(np.tanh(x[index]) * x[:5]) + np.sum(x[:, np.array([2, 0, 0])] ** 3)
 
 
+def pooled(x, b):
+    seen = np.lib.stride_tricks.sliding_window_view(np.maximum(x + b, 0), (2, 2), axis=(1, 2))[:, ::2, ::2]
+    return np.sum(np.max(seen, axis=(4, 5)) ** 2)
+
+
+def blocks(x, b):
+    n, h, w, c = x.shape
+    return np.sum(np.max(np.tanh(x * b).reshape(n, h // 2, 2, w // 2, 2, c), axis=(2, 4)) ** 2)
+
+
+def normed(x, w):
+    centred = x - np.mean(x, axis=-1, keepdims=True)
+    return np.sum((centred / np.sqrt(np.mean(centred**2, axis=-1, keepdims=True) + 0.1) * w) ** 3)
+
+
+def stencil(x):
+    return np.sum((x[1:] - x[:-1]) ** 2) + np.sum((x[:, 1:] - x[:, :-1]) ** 2)
+
+
+PLACES = rng.normal(size=(12, 8, 8, 20)), rng.normal(size=20)
 PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[Any, ...], tuple[int, ...]]] = {
+    "windows of 8 x 8 places": (pooled, PLACES, (0, 1)),
+    "blocks of 8 x 8 places": (blocks, PLACES, (0, 1)),
+    "rows of 6 x 7 places": (normed, (rng.normal(size=(6, 7, 40)), rng.normal(size=40)), (0, 1)),
+    "neighbours of 6 x 6 places": (stencil, (rng.normal(size=(6, 6, 40)),), (0,)),
     "pairs": (energy, (POINTS[:70],), (0,)),
     "pendulum": (pendulum, (np.array([1.0, 0.2]), np.array(2.0)), (0, 1)),
     "arm": (arm, (rng.normal(size=3),), (0,)),
@@ -135,6 +159,23 @@ def test_pairs_of_points_run_as_lanes() -> None:
     found = lanes(ran(energy, POINTS))
     assert found
     assert all(loop.extent == 300 and loop.walk is Walk.LANES for loop in found)
+
+
+@pytest.mark.parametrize("name", [name for name in PROGRAMS if name.endswith("places")])
+def test_tiny_axes_around_lanes(name: str) -> None:
+    """Channels are lanes at each of 8 x 8 places, in loops; neighbours share elements, and are unrolled."""
+    function, args, argnums = PROGRAMS[name]
+    derived = sg.value_and_grad(function, argnums, options=sg.Options(threads=1))
+    derived(*args)
+    assert {loop.walk for loop in lanes(derived) if loop.extent == args[0].shape[-1]} == {Walk.LANES}
+    assert (len([*paths(loops(derived).body)]) > 100) == ("8 x 8" not in name)
+
+
+def test_truths_are_numbers_among_lanes() -> None:
+    """Of ``(float)truth`` gcc 12 makes no lanes, of a choice between two numbers it does."""
+    x, y = np.ones((2, 64), np.float32)
+    text = code(ran(lambda x, y: np.sum(((x > y).astype(np.float32) + (x > 2 * y)) * x), x, y))
+    assert text.count("? (float)1 : (float)0") == 2
 
 
 def test_a_chain_of_tiny_loops_is_straight_line_code() -> None:

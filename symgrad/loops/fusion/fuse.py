@@ -32,6 +32,7 @@ from symgrad.loops.machine import (
 )
 from symgrad.loops.program import Array, Item, Items, Loop, LoopProgram
 from symgrad.loops.statements.products import batch_axes, is_block
+from symgrad.loops.statements.unroll import around_lanes
 
 
 class Classes(Partition[Axis]):
@@ -316,7 +317,7 @@ class Fusion:
             for s in self.statements
         ]
         self.work = [elements([a.extent for a in s.axes]) for s in self.statements]
-        around = [frozenset([*batch_axes(s), *looked_up_rows(s)]) for s in self.statements]
+        around = [frozenset([*batch_axes(s), *looked_up_rows(s), *around_lanes(s)]) for s in self.statements]
         pairs = zip(self.axis_of, around, strict=True)
         self.around = {found for own, kept in pairs for found, axis in own.items() if axis in kept}
 

@@ -31,10 +31,11 @@ from symgrad.ir.notation import (
     everywhere,
     linear,
     mapped,
+    parts,
     substitute,
 )
 from symgrad.ir.shapes import upper
-from symgrad.loops.machine import TINY, UNROLLED, UNROLLED_ALL, WORTH_LANES
+from symgrad.loops.machine import FEW_POINTS, TINY, UNROLLED, UNROLLED_ALL, WORTH_LANES
 from symgrad.loops.program import Array, Kind, LoopProgram, living, temporary
 from symgrad.loops.statements.products import batch_axes, is_block
 from symgrad.ops.arrays.reduce import first_value
@@ -54,7 +55,7 @@ def unroll(lowered: LoopProgram) -> LoopProgram:
     whole = {access.array for s in every for access in s.touched} - {*Splitting(every).taken}
     for k, s in enumerate(lowered.statements):  # the loop that copies an element of what stays whole is good as it is
         moves = isinstance(s.value, Access) and s.value.array in whole and s.value.array.is_temporary
-        if chosen[k] and s.target.array in whole and (moves or isinstance(s.value, Number)):
+        if chosen[k] and s.how == How.SET and s.target.array in whole and (moves or isinstance(s.value, Number)):
             made[k] = [resolved(s, {})]
     splitting = Splitting(statements := [s for group in made for s in group])
     statements = [splitting.statement(s) for s in statements]
@@ -73,9 +74,39 @@ def expanded(s: Statement, axes: tuple[Axis, ...]) -> list[Statement]:
 
 
 def tiny(s: Statement) -> tuple[Axis, ...]:
-    """List the axes of few elements, known now; none where there are many of them or something runs along them."""
-    axes = tuple([axis for axis in s.axes if type(axis.extent) is int and axis.extent <= TINY])
-    return () if s.prefix or not 0 < tiny_points(axes) <= UNROLLED else axes
+    """List the axes of few elements, known now; none where something runs along them."""
+    return () if s.prefix else tuple([axis for axis in s.axes if type(axis.extent) is int and axis.extent <= TINY])
+
+
+def around_lanes(s: Statement) -> tuple[Axis, ...]:
+    """List the tiny axes of a statement before the long one that lanes are along: y and x of ``h[i, y, x, c]``."""
+    places = [] if s.target.flat or s.is_contraction else [*s.target.indices]
+    while places and not (isinstance(places[-1], Axis) and upper(places[-1].extent) > TINY):
+        places.pop()
+    before = {part for index in places for part in parts(index)}
+    return tuple([axis for axis in tiny(s) if axis in before])
+
+
+def many_around_lanes(s: Statement) -> tuple[Axis, ...]:
+    """List those of them that stay loops: the longest, until the statement's other tiny axes have few points.
+
+    Copies of a statement for each of 8 x 8 places do what lanes do in a loop; those for each of 2 x 2 share elements.
+    """
+    around = around_lanes(s)
+    for least in sorted({axis.extent for axis in around}, reverse=True) if around else ():
+        chosen = tuple([axis for axis in around if axis.extent >= least])
+        if tiny_points(tuple([axis for axis in tiny(s) if axis not in chosen])) <= FEW_POINTS:
+            return () if tiny_points(tiny(s)) <= FEW_POINTS else chosen
+    return around
+
+
+def shared_along(s: Statement) -> set[Axis]:
+    """Find the axes along which a statement's points share elements: it reads an array at several places of theirs."""
+    found: dict[tuple[Array, int], dict[Any, None]] = {}
+    for access in s.reads:
+        for d, index in enumerate(access.indices):
+            found.setdefault((access.array, d), {})[index] = None
+    return {part for places in found.values() if len(places) > 1 for index in places for part in parts(index)}
 
 
 def choose_axes(statements: Sequence[Statement]) -> list[tuple[Axis, ...]]:
@@ -84,11 +115,10 @@ def choose_axes(statements: Sequence[Statement]) -> list[tuple[Axis, ...]]:
     apart = Apart(statements)
     chosen: list[tuple[Axis, ...]] = []
     for s in statements:
-        axes = tiny(s)
+        axes = apart.few(s)
         if not axes or s.routine is not None or s.target.array in running or looks_up(s):
             chosen.append(())
             continue
-        axes = apart.without_batches(axes)
         worth = (is_wide(s, axes) and reckons(s)) or any(apart.has(axis) for axis in axes)
         chosen.append(axes if axes and worth and not is_block(s, axes) else ())
     counts = [tiny_points(axes) for axes in chosen]
@@ -146,8 +176,11 @@ class Apart:
                     else:
                         odd.append(place)
         self.batches = {classes.find(axis) for s in statements for axis in batch_axes(s)}
+        self.around = {classes.find(axis) for s in statements for axis in many_around_lanes(s)}
+        if self.around:
+            self.around -= {classes.find(axis) for s in statements for axis in shared_along(s)}
         for s in statements:
-            few = self.without_batches(tiny(s))
+            few = self.few(s)
             if few and is_wide(s, few) and reckons(s) and not looks_up(s) and not is_block(s, few):
                 odd += few
             for access in s.reads if len(s.axes) == len(few) > 1 else ():
@@ -155,8 +188,16 @@ class Apart:
                     odd += [axis for axis in few if axis in access.indices]
         self.odd = {classes.find(place) for place in odd}
 
-    def without_batches(self, axes: tuple[Axis, ...]) -> tuple[Axis, ...]:
-        """Leave out the axes along which products are done, one after the other, with all that is made of them."""
+    def few(self, s: Statement) -> tuple[Axis, ...]:
+        """List a statement's tiny axes, but for loops around lanes, unless there are too many points.
+
+        Those are left out along which products are done, one after the other, with all that is made of them. A sum of
+        products with a loop around lanes stays as it is: its loops have an order of their own.
+        """
+        every = tiny(s)
+        axes = tuple([axis for axis in every if self.classes.find(axis) not in self.around])
+        if not 0 < tiny_points(axes) <= UNROLLED or (s.is_contraction and axes != every):
+            return ()
         return tuple([axis for axis in axes if self.classes.find(axis) not in self.batches])
 
     def has(self, axis: Axis) -> bool:

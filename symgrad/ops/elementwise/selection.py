@@ -71,7 +71,9 @@ def _chop(x: Any, kind: np.dtype[Any]) -> Any:
 astype = elementwise(
     name="astype", params=("dtype",), numpy=_convert, result=lambda _x, dtype: np.dtype(dtype),
     vjp=lambda g, _y, x, dtype: OPS["astype"](g, dtype=x.dtype) if x.dtype.kind == "f" == g.dtype.kind else None,
-    c={"fiub": "({t}){0}", "f>i": "({t})sg_{via}{f}({0})", "f>u": "({t})sg_{via}{f}({0})"},
+    c={  # of a truth's cast to a number gcc 12 makes no lanes
+        "fiub": "({t}){0}", "b>f": "{0} ? ({t})1 : ({t})0", **dict.fromkeys(["f>i", "f>u"], "({t})sg_{via}{f}({0})"),
+    },
     sample=normal(), edges=(*SPECIAL, *UNHELD))
 
 
