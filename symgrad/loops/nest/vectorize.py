@@ -126,7 +126,8 @@ def vectorize(program: LoopProgram) -> LoopProgram:
         if sums:
             looked, counted = _looked_up_before(counted)
             before += looked
-        new.extend([s.target.array for s in before])
+        counted, kept = _truths_in_registers(counted, program.storage, named)
+        new.extend([*kept, *[s.target.array for s in before]])
         return (*before, counted.with_(walk=Walk.LANES, sums=sums), *after)
 
     return program.with_body(rebuild(program.body, change, Loop), new)
@@ -155,6 +156,32 @@ def numbers_of_truths(loop: Loop, storage: Storages) -> tuple[list[Statement], L
         rest = tuple([axis for axis in s.axes if axis not in loop.members])
         after.append(Statement(s.target, s.how, Apply(not_equal, (register, zero), array.dtype, kind), rest, s.line))
     return before, loop.with_(body=tuple(body)) if before else loop, after
+
+
+def _truths_in_registers(loop: Loop, storage: Storages, named: dict[Axis, Axis]) -> tuple[Loop, list[Array]]:
+    """Read a truth that an iteration stores from a register: from its byte in memory compilers make no lanes then."""
+    body: list[Statement] = [*loop.body]  # type: ignore[list-item]  # statements, all of them
+    written = Counter([s.target.array for s in body])
+    registers: dict[Array, tuple[Any, Access]] = {}
+
+    def place(access: Access) -> tuple[Any, ...]:
+        return access.array, access.flat, *[substitute(index, named) for index in access.indices]
+
+    def read(access: Access) -> Access:
+        found = registers.get(access.array)
+        return found[1] if found is not None and found[0] == place(access) else access
+
+    made: list[Statement] = []
+    for k, s in enumerate(body):
+        array, now = s.target.array, s.mapped(read, lambda index: index)
+        stored = s.how == How.SET and array.dtype.kind == "b" and storage[array].is_memory and written[array] == 1
+        if stored and not s.ranges and any(a.array is array for other in body[k + 1 :] for a in other.reads):
+            register = Access(temporary("truth", (), array).with_(line=s.line), ())
+            registers[array] = place(s.target), register
+            made += [now.with_(target=register), Statement(s.target, How.SET, register, s.axes, s.line)]
+        else:
+            made.append(now)
+    return (loop.with_(body=tuple(made)) if registers else loop), [found[1].array for found in registers.values()]
 
 
 def _looked_up_before(loop: Loop) -> tuple[list[Statement], Loop]:

@@ -8,11 +8,12 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
 from symgrad.errors import ArgumentValueError
-from symgrad.ir import shapes
+from symgrad.ir import regions, shapes
 from symgrad.ir.node import Node
+from symgrad.ir.notation import Body
 from symgrad.ir.shapes import Shape
 from symgrad.ops.arrays.joining import lift
-from symgrad.ops.arrays.views import adding, copy_body, put_body
+from symgrad.ops.arrays.views import adding, as_slices, copy_body, put_body, source_index
 from symgrad.ops.declare.domains import case
 from symgrad.ops.declare.forms import OPS, answers, is_traced, shape_of, structured
 
@@ -31,14 +32,29 @@ def _window_source(axes: tuple[int, ...], index: tuple[Any, ...]) -> tuple[Any, 
     return tuple([sum([w for w, axis in zip(within, axes, strict=True) if axis == k], i) for k, i in enumerate(starts)])
 
 
-def _sum_value(g: Any, axes: tuple[int, ...], shape: tuple[int, ...]) -> Any:
+def _sum_value(g: Any, axes: tuple[int, ...], shape: tuple[int, ...], index: regions.Region) -> Any:
     out = np.zeros(shape, g.dtype)
     sizes = g.shape[len(shape) :]
-    windows = sliding_window_view(out, sizes, axes, writeable=True)
+    windows = sliding_window_view(out, sizes, axes, writeable=True)[as_slices(index)]
     for place in np.ndindex(*sizes):
         at = (..., *place)
         windows[at] += g[at]
     return out
+
+
+def _sum_body(node: Node) -> Body:
+    axes, shape, index = node.params
+
+    def target(*i: Any) -> tuple[Any, ...]:
+        return _window_source(axes, (*source_index(index, i[: len(shape)]), *i[len(shape) :]))
+
+    return put_body(node, None, adding(node.dtype), (0, target))
+
+
+def _summed(g: Any, x: Any, axes: tuple[int, ...]) -> Any:
+    """Add all windows of an array up: the adjoint of `windows`."""
+    shape = shape_of(x)
+    return OPS["sum_windows"](g, axes=axes, shape=shape, index=regions.whole(shape_of(g)[: len(shape)]))
 
 
 windows = structured(
@@ -46,7 +62,7 @@ windows = structured(
     evaluate=lambda x, axes, sizes: sliding_window_view(x, sizes, axes),
     body=lambda node: copy_body(node, lambda *i: _window_source(node.params[0], i)),
     view=True, whole=True, repeats=True,
-    vjp=lambda g, y, x, axes, sizes: OPS["sum_windows"](g, axes=axes, shape=shape_of(x)),
+    vjp=lambda g, y, x, axes, sizes: _summed(g, x, axes),
     sample=(case(lambda a: sliding_window_view(a, 3) ** 2, (5,)),
             case(lambda a: np.max(sliding_window_view(a, (2, 3), (0, 2)), axis=-1), (3, 2, 4)),
             case(lambda a: np.max(sliding_window_view(a, 2, 0), axis=-1) ** 3, (5,)),
@@ -55,14 +71,19 @@ windows = structured(
 )
 
 sum_windows = structured(
-    name="sum_windows", params=("axes", "shape"), infer=lambda g, axes, shape: (shape, g.dtype), evaluate=_sum_value,
-    body=lambda node: put_body(node, None, adding(node.dtype), (0, lambda *i: _window_source(node.params[0], i))),
-    moves=True,
-    vjp=lambda g, y, x, axes, shape: OPS["windows"](g, axes=axes, sizes=shape_of(x)[len(shape) :]),
-    sample=(case(lambda a: OPS["sum_windows"](a, axes=(0,), shape=(5,)) ** 2, (3, 3)),
-            case(lambda a: OPS["sum_windows"](a, axes=(0, 1), shape=(4, 4)) ** 2, (3, 2, 2, 3))),
-    edges=(case(lambda a: OPS["sum_windows"](a, axes=(0,), shape=(3,)) + 1, (1, 3)),),
-    doc="``y[i + j] += g[i, j]``: the windows of an array of zeros, each added to.",
+    name="sum_windows", params=("axes", "shape", "index"), infer=lambda g, axes, shape, index: (shape, g.dtype),
+    evaluate=_sum_value, body=_sum_body, moves=True,
+    vjp=lambda g, y, x, axes, shape, index: OPS["slice"](
+        OPS["windows"](g, axes=axes, sizes=shape_of(x)[len(shape) :]),
+        index=(*index, *regions.whole(shape_of(x)[len(shape) :])),
+    ),
+    sample=(case(lambda a: OPS["sum_windows"](a, axes=(0,), shape=(5,), index=((0, 3, 1),)) ** 2, (3, 3)),
+            case(lambda a: OPS["sum_windows"](a, axes=(0, 1), shape=(4, 4), index=((0, 3, 1), (0, 2, 1))) ** 2,
+                 (3, 2, 2, 3)),
+            case(lambda a: OPS["sum_windows"](a, axes=(1,), shape=(2, 9), index=((0, 2, 1), (1, 3, 2))) ** 2,
+                 (2, 3, 3))),
+    edges=(case(lambda a: OPS["sum_windows"](a, axes=(0,), shape=(3,), index=((0, 1, 1),)) + 1, (1, 3)),),
+    doc="``y[index[i] + j] += g[i, j]``: windows of an array of zeros, those that a slice takes, each added to.",
 )
 
 

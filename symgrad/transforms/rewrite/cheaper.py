@@ -22,7 +22,15 @@ from symgrad.transforms.build import array, literal, make, shaped, taken, truth_
 from symgrad.transforms.rewrite.contractions import convolved, multiplied, slid, turned
 from symgrad.transforms.rewrite.engine import NUMBER, PARAM, By, Run, Table, by, computed, family, rule, viewed
 from symgrad.transforms.rewrite.places import by_places, not_zero, on_diagonal, placed
-from symgrad.transforms.rewrite.views import broadcast_behind, ordered, placed_twice, put_back, rejoined, sliced
+from symgrad.transforms.rewrite.views import (
+    broadcast_behind,
+    ordered,
+    placed_twice,
+    placed_windows,
+    put_back,
+    rejoined,
+    sliced,
+)
 from symgrad.transforms.tuned import FACTORS_DEEP
 
 ANY = "fiub"
@@ -242,6 +250,7 @@ CHEAPER = Table(
     by(sliced, ops.slice, once=True),
     by(placed_twice, ops.place),
     by(put_back, ops.place),
+    by(placed_windows, ops.sum_windows),
     by(rejoined, ops.concatenate),
 
     # conditions on places
