@@ -64,6 +64,12 @@ def twice_diffed(u):
     return np.sum(u**2)
 
 
+def padded(u, rate):
+    for _ in range(3):
+        u = u + rate * np.pad(np.diff(u, 2), 1)
+    return np.sum(u**2)
+
+
 def periodic(u):
     return np.sum((np.roll(u, 1) + np.roll(u, -1) - 2 * u) ** 2)
 
@@ -143,6 +149,13 @@ def test_differences_of_differences_are_one_sweep_for_two_steps() -> None:
     """Copies are where they are copied to: no step of them waits for a shift of its own."""
     assert untiled(picture(loops_of(twice_diffed, "f64[100000]").body)).count("interior") <= 9
     check(sg.value_and_grad(twice_diffed), twice_diffed, rng.normal(size=70))
+
+
+def test_a_scaled_cotangent_is_computed_again_from_the_one_that_is_stored() -> None:
+    """One array a step: `rate * v` is read at both sides of its place, where `v` is stored for the step before."""
+    both = sg.value_and_grad(padded, argnums=(0, 1))
+    assert both.memory(np.ones(100_000), 0.1).workspace == 4 * 800_000
+    check(sg.value_and_grad(lambda u: padded(u, 0.1)), lambda u: padded(u, 0.1), rng.normal(size=70))
 
 
 def test_what_windows_add_up_to_is_gathered() -> None:

@@ -8,9 +8,9 @@ nothing waits.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import chain, groupby
 from typing import Any
 
 from symgrad.ir.notation import (
@@ -27,7 +27,7 @@ from symgrad.ir.notation import (
     substitute,
 )
 from symgrad.loops.cost import elements, recomputed
-from symgrad.loops.machine import AGAIN, COMPARED
+from symgrad.loops.machine import AGAIN, COMPARED, FEW_LEAVES
 from symgrad.loops.program import Array, LoopProgram, living
 
 
@@ -50,6 +50,11 @@ class Recipe(Frozen):
     leaves: frozenset[Array]
 
     @Lazy
+    def inside(self) -> frozenset[Array]:
+        """The temporaries that it computes again."""
+        return frozenset(self.parts).union(*[recipe.inside for recipe in self.parts.values()])
+
+    @Lazy
     def value(self) -> Value:
         """The element, from inputs and from `leaves`."""
 
@@ -62,20 +67,23 @@ class Recipe(Frozen):
 
 def rematerialize(lowered: LoopProgram) -> LoopProgram:
     """Compute cheap values again where they are read at other places than they are made; its notes say which."""
-    search = _Search(lowered.statements)
     groups = [list(group) for _, group in groupby(lowered.statements, key=lambda s: id(s.target.array))]
-    for group in groups:
-        search.survey(group)
-    search.recipes.clear()
-    search.brief.clear()
+    search = _Search(lowered.statements)
     statements = [s for group in groups for s in search.rewritten(group)]
+    stored = search.to_store(statements)
+    if stored:
+        search = _Search(lowered.statements, stored)
+        statements = [s for group in groups for s in search.rewritten(group)]
     return lowered.with_(body=tuple(living(statements)), notes=search.notes())
 
 
 class _Search:
-    """What can be computed again, what is stored, and how often each value was."""
+    """What can be computed again, what is stored, and how often each value was.
 
-    def __init__(self, statements: Sequence[Statement]) -> None:
+    Where it starts with what is `stored`, as far as that is known, this loses what can be computed from the rest.
+    """
+
+    def __init__(self, statements: Sequence[Statement], stored: Iterable[Array] = ()) -> None:
         self.writers: dict[Array, int] = {}
         for s in statements:
             self.writers[s.target.array] = self.writers.get(s.target.array, 0) + 1
@@ -90,8 +98,7 @@ class _Search:
                 for part in {a.array for a in accesses(s.value) if a.array in made and once(a, s)}:
                     self.away[part] += self.away[array]
         self.recipes: dict[Array, Recipe] = {}
-        self.stored: set[Array] = set()
-        self.sharers: dict[Array, set[Array]] = {}
+        self.stored = {*stored}
         self.times: dict[Array, int] = {}
         self.phase: dict[Array, int] = {}
         self.summed: set[Array] = set()
@@ -99,21 +106,20 @@ class _Search:
         self.level: dict[Array, int] = {}
         self.outer: dict[Array, Recipe] = {}
         self.brief: dict[Array, Recipe] = {}
-        self.whole: set[Array] = set()
-        self.walked: set[Array] = set()
+        self.whole = {a.array for s in statements for a in accesses(s.value) if s.how != How.SET or not once(a, s)}
+        self.walked = {a.array for s in statements for a in s.reads if not looked_up(a.indices)}
 
-    def survey(self, group: list[Statement]) -> None:
-        """Note which values are wanted elsewhere or later that one leaf would give, and which are wanted as arrays."""
-        self.whole |= {a.array for s in group for a in accesses(s.value) if s.how != How.SET or not once(a, s)}
-        self.walked |= {a.array for s in group for a in s.reads if not looked_up(a.indices)}
-        if any(displaced(a, s) for s in group for a in accesses(s.value)):
-            for access in [a for s in group for a in accesses(s.value) if a.array in self.recipes]:
-                recipe = self.recipes[access.array]
-                if recipe.operations <= AGAIN and len(recipe.leaves) == 1:
-                    (leaf,) = recipe.leaves
-                    self.sharers.setdefault(leaf, set()).add(access.array)
-        if len(group) == 1:
-            self.note(group[0])
+    def to_store(self, statements: Sequence[Statement]) -> set[Array]:
+        """Find what is stored for other places and later sweeps, and what several of these are computed from."""
+        stored = self.stored | {
+            a.array for s in statements for a in accesses(s.value)
+            if a.array.is_temporary and a.indices and once(a, s) and not displaced(a, s)
+            and self.phase.get(a.array, 0) < self.phase[s.target.array]
+        }
+        alone = [recipe for a in stored if (recipe := self.recipes.get(a)) and not recipe.inside & stored]
+        missing = [recipe.leaves - stored for recipe in alone if recipe.operations <= AGAIN]
+        served = Counter(chain(*[leaves for leaves in missing if len(leaves) == 1]))
+        return stored | {leaf for leaf, times in served.items() if times > 1}
 
     def rewritten(self, group: list[Statement]) -> list[Statement]:
         """Put recipes in the place of what one array's statements read elsewhere, or from an earlier sweep."""
@@ -219,12 +225,10 @@ class _Search:
         return statement.with_(value=mapped(statement.value, read, lambda index: index))
 
     def cheap(self, array: Array) -> bool:
-        """Whether it takes few operations on what is stored, or on one value more that serves others as well."""
-        if array in self.stored:
-            return False
+        """Whether it takes few operations on a few arrays that are stored in any case."""
         recipe = self.recipes[array]
-        new = recipe.leaves - self.stored
-        return recipe.operations <= AGAIN and all(len(new) == 1 < len(self.sharers.get(leaf, ())) for leaf in new)
+        few = recipe.operations <= AGAIN and len(recipe.leaves) <= FEW_LEAVES
+        return few and recipe.leaves <= self.stored and array not in self.stored
 
     def note(self, statement: Statement) -> None:
         """Keep the recipe of an elementwise value that one statement makes."""
@@ -259,7 +263,9 @@ class _Search:
             leaves.update(recipe.leaves)
             parts[access.array] = recipe
         self.recipes[target.array] = Recipe(statement.axes, statement.value, parts, operations, frozenset(leaves))
-        if operations * self.away[target.array] > AGAIN:
+        known = target.array in self.stored
+        self.stored.discard(target.array)
+        if operations * self.away[target.array] > AGAIN or (known and not self.cheap(target.array)):
             self.stored.add(target.array)
 
     def notes(self) -> tuple[str, ...]:
@@ -280,7 +286,9 @@ def once(access: Access, statement: Statement) -> bool:
 
 def displaced(access: Access, statement: Statement) -> bool:
     """Whether it is a read of one element for each iteration, at places computed from the axes."""
-    if access.is_bare or access.flat or not access.indices or looked_up(access.indices):
+    if access.flat or looked_up(access.indices):
+        return False
+    if all([type(i) is Axis or extent == 1 for i, extent in zip(access.indices, access.array.shape, strict=True)]):
         return False
     walked = access.parts
     return len(walked) == len(set(walked)) == len(statement.axes)
