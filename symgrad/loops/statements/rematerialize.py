@@ -286,9 +286,9 @@ def once(access: Access, statement: Statement) -> bool:
 
 def displaced(access: Access, statement: Statement) -> bool:
     """Whether it is a read of one element for each iteration, at places computed from the axes."""
-    if access.flat or looked_up(access.indices):
+    if access.is_bare or access.flat or looked_up(access.indices):
         return False
-    if all([type(i) is Axis or extent == 1 for i, extent in zip(access.indices, access.array.shape, strict=True)]):
+    if all(type(i) is Axis or extent == 1 for i, extent in zip(access.indices, access.array.shape, strict=True)):
         return False
     walked = access.parts
     return len(walked) == len(set(walked)) == len(statement.axes)
