@@ -499,15 +499,16 @@ def looped(items: Iterable[Item]) -> Items:
 
 def runs(items: Iterable[Item]) -> Iterator[tuple[Item, ...]]:
     """Yield the items, each alone, but statements without loops that belong to one running value."""
-    run: list[Item] = []
+    run: tuple[Item, ...] = ()
     for item in items:
-        if not (run and isinstance(item, Statement) and item.prefix and _goes_on(run[0], item)):
+        if run and isinstance(item, Statement) and item.prefix and _goes_on(run[0], item):
+            run = (*run, item)
+        else:
             if run:
-                yield tuple(run)
-            run = []
-        run.append(item)
+                yield run
+            run = (item,)
     if run:
-        yield tuple(run)
+        yield run
 
 
 def _goes_on(first: Item, other: Statement) -> bool:

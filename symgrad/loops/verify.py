@@ -24,6 +24,7 @@ from __future__ import annotations
 from itertools import pairwise, product
 from math import inf, prod
 from operator import is_
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from symgrad.errors import VerifyError
@@ -54,6 +55,9 @@ LARGE_STEPS = ((130, 37), (194, 0), (259, 64))
 """Where unknown extents are tried: how much more the first one is than it is at least, and each other than the one
 before it. The first are taken that meet the program's requirements."""
 
+ARRAYS = ("arrays", "inputs", "outputs")
+"""What names belong to."""
+
 SAMPLED = ("inputs", "least", "requirements")
 """What the extents depend on at which a program is tried."""
 
@@ -68,6 +72,7 @@ class Verifier:
 
     Attributes:
         undecided: what is neither certain nor found wrong, each with the pass after which it was first seen.
+        users: of each array, the sections that touch it.
         new, gone, marked, elsewhere: sections that were not there before the pass, are no more, have loops with other
             marks, and stand in another C function. Where some have changed places, they are `reordered`.
     """
@@ -94,32 +99,34 @@ class Verifier:
         before, self.checked = self.checked, None
         if before is None:  # the first one, or after one that was wrong: nothing is known
             self.sections: list[Section] = []
+            self.arrays: set[Array] = set()
+            self.users: dict[Array, dict[Section, None]] = {}
             self.owners: dict[Loop, Section] = {}
             self.trials: dict[Any, _Trial] = {}
         elif program is before:
             self.checked = before
             return program
         self.program, self.stage = program, stage
-        self._names()
+        if before is None or any(getattr(program, name) is not getattr(before, name) for name in ARRAYS):
+            self._names()
         self.new, self.gone, self.marked, self.elsewhere, self.reordered = [], [], [], [], False
         if before is None or program.body is not before.body:
             self._sections()
-        arrays = {*program.arrays, *program.outputs}
-        same = before is not None and arrays >= {*before.arrays, *before.outputs}
-        for section in self.new if same else self.sections:
-            for site in () if section.arrays <= arrays else section.sites:
+        known, self.arrays = self.arrays, {*program.arrays, *program.outputs}
+        for section in self.new if self.arrays >= known else self.sections:
+            for site in () if section.arrays <= self.arrays else section.sites:
                 for access, *_ in site.facts.touched:
-                    if access.array not in arrays:
+                    if access.array not in self.arrays:
                         raise self.wrong(f"{site}: {access.array!r} is none of the program's arrays")
         if before is None or any(getattr(program, name) is not getattr(before, name) for name in SAMPLED):
             self.samples = [*samples(program)]
         teams = {name: count for section in self.sections if section.teams for name, count in section.teams.items()}
-        known, self.trials = self.trials, {}
+        trials, self.trials = self.trials, {}
         for sizes in self.samples:
             key = (*sizes.items(), *teams.items(), *program.least.items())
             asks = len(sizes) > 1 and sizes is self.samples[0]
-            self.trials[key] = known.get(key) or _Trial(self, {**sizes}, teams, asks=asks)
-            self.trials[key].check(before if key in known else None)
+            self.trials[key] = trials.get(key) or _Trial(self, {**sizes}, teams, asks=asks)
+            self.trials[key].check(before if key in trials else None)
         if not self.samples:
             self.leave("no extents were found that meet the program's requirements")
         self.checked = program
@@ -131,7 +138,10 @@ class Verifier:
         So they are freed at once, and not when Python looks for cycles.
         """
         for part in self.made:
-            part.__dict__.clear()
+            if isinstance(part, Section):
+                part.sites, part.found = [], {}
+            else:
+                part.__dict__.clear()
         return self.undecided
 
     def wrong(self, what: str) -> VerifyError:
@@ -161,34 +171,46 @@ class Verifier:
 
     def _sections(self) -> None:
         """Take a program apart into sections, look into those that are new, and put all of them in order."""
-        known = {section.items: section for section in self.sections}
-        found: list[tuple[Items, Outlined | None, Section | None]] = []
+        known = {section.items[0]: section for section in self.sections}
+        found: list[Any] = []
+        parts: list[Outlined | None] = []
+        unseen: list[tuple[int, Items]] = []
         for run in runs(self.program.body):
             part = run[0] if isinstance(run[0], Outlined) else None
-            for items in [run] if part is None else [(item,) for item in part.body]:
+            for items in (run,) if part is None else [(item,) for item in part.body]:
+                before = known.get(items[0])
                 bare = part is not None and isinstance(items[0], Statement) and items[0].axes
-                found.append((items, part, None if bare else known.pop(items, None)))
-        left = {items[0].axis: section for items, section in known.items() if isinstance(items[0], Loop)}
-        last, self.sections = -1, []
-        for place, (items, part, before) in enumerate(found):
-            section = before
-            if section is None:
-                axis = items[0].axis if isinstance(items[0], Loop) else None
-                if axis in left and left[axis].marked(items):
-                    section = left.pop(axis)
-                    self.marked.append(section)
-            if section is None:
-                section = Section(self, items, part)
-                self.new.append(section)
+                if before is None or bare or before.items != items:
+                    unseen.append((len(found), items))
+                else:
+                    del known[items[0]]
+                found.append(before)
+                parts.append(part)
+        left = {item.axis: section for item, section in known.items() if isinstance(item, Loop)}
+        for place, items in unseen:
+            axis = items[0].axis if isinstance(items[0], Loop) else None
+            if axis in left and left[axis].marked(items):
+                found[place] = left.pop(axis)
+                self.marked.append(found[place])
             else:
+                found[place] = Section(self, items, parts[place])
+                self.new.append(found[place])
+        last, self.sections = -1, found
+        for place, (section, part) in enumerate(zip(found, parts, strict=True)):
+            if section.place >= 0:
                 self.reordered, last = self.reordered or section.place < last, section.place
-                if section.part is not part:
-                    section.part = part
-                    self.elsewhere.append(section)
+            if section.part is not part:
+                section.part = part
+                self.elsewhere.append(section)
             section.place = place
-            self.sections.append(section)
-        here = {*self.sections}
+        here = {*found}
         self.gone = [section for section in known.values() if section not in here]
+        for section in self.gone:
+            for array in section.sums:
+                del self.users[array][section]
+        for section in self.new:
+            for array in section.sums:
+                self.users.setdefault(array, {})[section] = None
         for section in [*self.new, *self.marked]:
             for loop in section.now.values():
                 if self.owners.setdefault(loop, section) is not section and self.owners[loop] in here:
@@ -275,6 +297,10 @@ class Inside(NamedTuple):
     part: Outlined | None = None
 
 
+OUTSIDE = Inside()
+NOTHING: Any = MappingProxyType({})
+
+
 class Site:
     """A statement at its place: the `number` counts those of its section."""
 
@@ -321,7 +347,7 @@ class Section:
 
     Attributes:
         part: the C function that it stands in, where that is one of its own.
-        place: its number in the program.
+        place: its number in the program, -1 where it is new.
         sites: its statements.
         now: its loops as they were when it was looked into, which all else here names, and as they are now.
         ends: the first and the last statement of each loop.
@@ -333,18 +359,29 @@ class Section:
         found: for each trial, what is touched.
     """
 
+    __slots__ = (
+        "arrays", "ends", "found", "items", "now", "part", "place", "shares", "sites", "starts", "sums", "teams",
+        "turns", "verifier",
+    )
+
     def __init__(self, verifier: Verifier, items: Items, part: Outlined | None) -> None:
         verifier.made.append(self)
-        self.verifier, self.items, self.part, self.place = verifier, items, part, 0
+        self.verifier, self.items, self.part, self.place = verifier, items, part, -1
         self.sites: list[Site] = []
-        self.now: dict[Loop, Loop] = {}
-        self.ends: dict[Loop, tuple[int, int]] = {}
-        self.starts: dict[Array, set[Loop]] = {}
-        self.turns: set[Loop] = set()
-        self.shares: dict[Array, Share] = {}
-        self.teams: dict[str, Any] = {}
         self.found: dict[_Trial, dict[Array, list[Touch]]] = {}
-        self._walk(looped(items) if part is None else items, Inside())
+        first, *more = items
+        alone = isinstance(first, Statement) and not first.axes and not more  # most of what is unrolled: without loops
+        own: Any = [NOTHING] * 6 if alone else [{} for _ in range(6)]
+        self.now: dict[Loop, Loop] = own[0]
+        self.ends: dict[Loop, tuple[int, int]] = own[1]
+        self.starts: dict[Array, set[Loop]] = own[2]
+        self.turns: dict[Loop, None] = own[3]
+        self.shares: dict[Array, Share] = own[4]
+        self.teams: dict[str, Any] = own[5]
+        if isinstance(first, Statement) and alone:
+            self.sites.append(Site(self, first, OUTSIDE))
+        else:
+            self._walk(looped(items) if part is None else items, OUTSIDE)
         for site in self.sites:
             self._statement(site)
         self.arrays = {touched[0].array for site in self.sites for touched in site.facts.touched}
@@ -405,7 +442,7 @@ class Section:
             else:  # like a loop that nobody knows the extent of
                 axis = Axis("while", 2)
                 turn = Loop(axis, frozenset([axis]), (), Walk.SEQUENTIAL)
-                self.turns.add(turn)
+                self.turns[turn] = None
                 first = len(self.sites)
                 self._walk(asked(item), inside._replace(around=(*around, turn)))
                 self._walk(item.body, inside._replace(around=(*around, turn), guards=(*guards, (item, 0))))
@@ -490,6 +527,7 @@ class _Trial:
     """A program at some extents: here everything is a number. It is kept from pass to pass.
 
     Attributes:
+        terms: indices, in the loops around them; `interned`, so that equal ones are one object.
         touches: what touches each array, in order.
         flows: what is written, and what reads it, of each array.
         vague: the arrays of which that is not known.
@@ -502,6 +540,7 @@ class _Trial:
         self.values: dict[Any, int] = {}
         self.spans: dict[Loop, Span] = {}
         self.terms: dict[Any, TriedIndex] = {}
+        self.interned: dict[TriedIndex, TriedIndex] = {}
         self.touches: dict[Array, list[Touch]] = {}
         self.flows: dict[Array, list[tuple[Touch, Touch]]] = {}
         self.vague: set[Array] = set()
@@ -529,10 +568,9 @@ class _Trial:
                 self.finished(output)
         other.update(*[section.sums for section in verifier.marked])
         for section in verifier.sections if other else ():
-            walked = () if section.sums.isdisjoint(other) else section.now.items()
-            at_once = {one for one, now in walked if now.walk is Walk.LANES or now.walk is Walk.THREADS}
-            if at_once:
-                self.parallel(section, at_once, other)
+            if section.now and not section.sums.isdisjoint(other):
+                loops = section.now.items()
+                self.parallel(section, {loop for loop, now in loops if now.walk in {Walk.LANES, Walk.THREADS}}, other)
         if verifier.stage == "allocate" or any(s.slot is not None for s in storage.values()):
             self.memory()
         for source, target in program.donated:
@@ -541,27 +579,29 @@ class _Trial:
 
     def moved(self, sections: list[Section]) -> set[Array]:
         """List what touches arrays once more where sections are new or gone; return those whose list is another one."""
-        found: set[Array] = set().union(*[section.sums for section in sections])
+        found: dict[Array, None] = {}
+        for section in sections:
+            if self not in section.found:
+                section.found[self] = self.touched(section)
+            found.update(dict.fromkeys(section.found[self]))
         if self.verifier.reordered:
-            found.update(self.touches)
-        before = {array: self.touches.pop(array, []) for array in found}
-        for section in self.verifier.sections if found else ():
-            if not section.sums.isdisjoint(found):
-                if self not in section.found:
-                    section.found[self] = self.touched(section)
-                for array, own in section.found[self].items():
-                    if array in found:
-                        self.touches.setdefault(array, []).extend(own)
-        for array, own in before.items():
-            now = self.touches.get(array, ())
-            if len(own) == len(now) and all(map(is_, own, now)):
-                found.discard(array)
-        return found
+            found.update(dict.fromkeys(self.touches))
+        moved: set[Array] = set()
+        for array in found:
+            using = sorted(self.verifier.users[array], key=lambda section: section.place)
+            now = [touch for section in using for touch in section.found[self].get(array, ())]
+            before = self.touches.get(array, ())
+            if len(before) != len(now) or not all(map(is_, before, now)):
+                moved.add(array)
+                self.touches[array] = now
+                if not now:
+                    del self.touches[array]
+        return moved
 
     def touched(self, section: Section) -> dict[Array, list[Touch]]:
         """Check the loops and the indices of statements; return what those touch that run at all, by array."""
         made: dict[Array, list[Touch]] = {}
-        runs: dict[Any, bool] = {}
+        runs: dict[Any, bool] = {((), ()): True}
         for site in section.sites:
             s, loops, around = site.statement, site.loops, (site.around, site.statement.ranges)
             for axis in s.axes:
@@ -571,7 +611,7 @@ class _Trial:
             if around not in runs:
                 runs[around] = all(self.within(site, loop) for loop in site.around)
             for access, how, indices in site.facts.touched if runs[around] else ():
-                terms = []
+                terms: tuple[TriedIndex, ...] = ()
                 for index, dim in indices:
                     term = self.index(index, site)
                     span = term.span
@@ -579,11 +619,12 @@ class _Trial:
                         self.inside(index, dim, term, access, site)
                     if how is How.CALL and any(isinstance(loop, Axis) for loop, _ in term.steps or ()):
                         # a routine gets the array, and works in all of a dimension that it walks
-                        term = term._replace(span=((0, self.value(dim) - 1),))
-                    terms.append(term)
-                array = section.held(access.array)[0]
-                plain = None not in [term.steps for term in terms]
-                made.setdefault(array, []).append(Touch(site, access, how, array, tuple(terms), plain))
+                        whole = term._replace(span=((0, self.value(dim) - 1),))
+                        term = self.interned.setdefault(whole, whole)
+                    terms = (*terms, term)
+                array = section.held(access.array)[0] if section.shares else access.array
+                plain = not terms or None not in [term.steps for term in terms]
+                made.setdefault(array, []).append(Touch(site, access, how, array, terms, plain))
         return made
 
     # -- numbers
@@ -625,20 +666,23 @@ class _Trial:
 
     def index(self, index: Any, site: Site) -> TriedIndex:
         """Return an index at the extents that are tried; each is computed once for the same loops."""
-        if type(index) is int:
-            return TriedIndex(index, (), ((index, index),), dense=True)
         loops = site.loops
-        if index in loops:
-            key: Any = loops[index], site.statement.ranges
+        if type(index) is int:
+            key: Any = index
+        elif index in loops:
+            key = loops[index], site.statement.ranges
         else:
             key = index, site.statement.ranges, *[loops.get(part) for part in self.verifier.form(index)[0]]
         found = self.terms.get(key)
         if found is None:
-            found = self.terms[key] = self.computed(index, site)
+            made = self.computed(index, site)
+            found = self.terms[key] = self.interned.setdefault(made, made)
         return found
 
     def computed(self, index: Any, site: Site) -> TriedIndex:
         """Return an index that was not seen in these loops."""
+        if type(index) is int:
+            return TriedIndex(index, (), ((index, index),), dense=True)
         found, form = self.verifier.form(index)
         if form is None:
             return self.tried(index, found, site)
@@ -746,7 +790,7 @@ class _Trial:
                 (one, self.within(touch.site, one)) for one in touch.site.around if not ranged.isdisjoint(one.members)
             ]) if ranged else ()
             unlike = None if touch.plain else touch
-            place = touch.access.flat, touch.terms, conditions, unlike  # what tells one place from another
+            place = touch.access.flat, *map(id, touch.terms), conditions, unlike  # what tells one place from another
             if touch.how is How.SET:
                 starts.append(touch)
                 known[place] = touch
