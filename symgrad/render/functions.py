@@ -98,7 +98,9 @@ FUNCTIONS = {
     "sg_pivots": ("sg_product", "sg_solve_strip", "sg_solve", "sg_lu"),
     "sg_argsort": (), "sg_searchsorted": (),
     "sg_rows": (), "sg_turns": ("sg_rows",), "sg_orthonormal": ("sg_rows",), "sg_eigh": ("sg_rows", "sg_turns"),
-    "sg_svd": ("sg_rows", "sg_turns"),
+    "sg_svd": ("sg_rows", "sg_turns"), "sg_divided": ("sg_product", "sg_rows", "sg_turns"),
+    "sg_eigh_divided": ("sg_product", "sg_rows", "sg_turns", "sg_divided", "sg_eigh"),
+    "sg_svd_divided": ("sg_product", "sg_rows", "sg_turns", "sg_divided", "sg_svd"),
     "sg_cofactors": ("sg_product", "sg_solve_strip", "sg_solve", "sg_lu", "sg_lu_solve"),
 }
 """The functions of whole matrices, in the order in which they stand in C, each with those that it calls."""

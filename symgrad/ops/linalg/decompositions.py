@@ -31,6 +31,9 @@ NOT_CONVERGED = {"eigh": "Eigenvalues did not converge", "svd": "SVD did not con
 LARGE = 0.77
 """An element so large beside the largest one of a vector says its sign; rounding moves few vectors over this."""
 
+DIVIDED = 96
+"""Matrices with so many rows and columns are decomposed by halves: measured, from 80 on svd is faster so, from 96 eigh."""
+
 EQUAL = 100
 """Values closer than so many roundings of the largest one are taken to be equal: no decomposition tells them apart."""
 
@@ -45,12 +48,12 @@ def _row_signs(rows: Any) -> Any:
 
 
 def _with_scratch(
-    node: Node, name: str, rows: Any, wide: Any, work: Any, flags: tuple[int, ...] = (),
+    node: Node, name: str, rows: Any, wide: Any, work: Any, flags: tuple[int, ...] = (), below: Any = 3,
 ) -> tuple[Any, Temporary]:
-    """Call a routine for each matrix of a batch, with three rows of scratch below what it makes."""
+    """Call a routine for each matrix of a batch, with rows of scratch below what it makes."""
     batch = axes_of(node.shape[:-2])
     read = tuple([Axis(word, dim) for word, dim in zip("pq", node.inputs[X].shape[-2:], strict=True)])
-    scratch = (simplified(rows + 3), wide)
+    scratch = (simplified(rows + below), wide)
     written = tuple([Axis(word, dim) for word, dim in zip("rc", scratch, strict=True)])
     call = Statement(
         Access(SCRATCH, (*batch, *written)), How.CALL, Access(X, (*batch, *read)), batch, node.line,
@@ -61,7 +64,9 @@ def _with_scratch(
 def _decomposed(node: Node) -> Body:
     """Decompose, and fail where the routine left a value that is NaN."""
     (m, n), (rows, wide) = node.inputs[X].shape[-2:], node.shape[-2:]
-    call, scratch = _with_scratch(node, f"sg_{node.op.name}", rows, wide, 9 * m * n * rows)
+    is_small = type(rows) is int and rows < DIVIDED
+    name, *large = (f"sg_{node.op.name}",) if is_small else (f"sg_{node.op.name}_divided", (DIVIDED,), 3 * rows + 30)
+    call, scratch = _with_scratch(node, name, rows, wide, 9 * m * n * rows, *large)
     axes, own = axes_of(node.shape), axes_of(node.shape[:-1])
     out = Statement(Access(OUT, axes), How.SET, Access(SCRATCH, axes), axes, node.line)
     value = Access(OUT, (*own, simplified(node.shape[-1] - 1)))
