@@ -16,7 +16,8 @@ from tests.table import GENTLY, richardson
 
 LINALG: Any = np.linalg
 
-SHAPES = [(0, 0), (0, 3), (3, 0), (1, 1), (1, 5), (5, 1), (2, 2), (4, 3), (3, 4), (9, 9), (33, 20), (20, 33), (70, 70)]
+SHAPES = [(0, 0), (0, 3), (3, 0), (1, 1), (1, 5), (5, 1), (2, 2), (4, 3), (3, 4), (9, 9), (33, 20), (20, 33), (70, 70),
+          (110, 97), (97, 110)]  # these are decomposed by halves
 VALUES: dict[Any, str] = {np.float64: "f64", np.float32: "f32"}
 
 
@@ -49,11 +50,21 @@ def special(kind: str, m: int, n: int) -> Any:
         "nilpotent": lambda: np.eye(m, n, k=1),
         "integers": lambda: rng.integers(-1, 2, (m, n)), "Hilbert": lambda: 1 / (i + j + 1.0),
         "a column of zeros": lambda: rng.normal(size=(m, n)) * (j > 0), "mirrored": lambda: np.eye(m, n)[::-1],
+        "rank three": lambda: rng.normal(size=(m, 3)) @ rng.normal(size=(3, n)),
+        "equal values": lambda: turned(rng, m) @ np.eye(m, n) @ turned(rng, n),
+        "close values": lambda: turned(rng, m) @ (np.eye(m, n) * (1 + 1e-12 * j)) @ turned(rng, n),
+        "hardly coupled": lambda: np.eye(m, n) * (j % 7) + 1e-9 * (np.eye(m, n, k=1) + np.eye(m, n, k=-1)),
+        "Kahan": lambda: 0.9**i * (np.eye(m, n) - 0.4 * np.triu(np.ones((m, n)), 1)),
     }[kind]()
 
 
+def turned(rng: Any, n: int) -> Any:
+    """Make an orthogonal matrix."""
+    return np.linalg.qr(rng.normal(size=(n, n)))[0]
+
+
 KINDS = ["normal", "huge", "tiny", "zero", "one", "rank one", "graded", "other way", "nilpotent", "integers", "Hilbert",
-         "a column of zeros", "mirrored"]
+         "a column of zeros", "mirrored", "rank three", "equal values", "close values", "hardly coupled", "Kahan"]
 
 
 def small(found: Any, dtype: Any) -> None:
