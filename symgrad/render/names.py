@@ -8,13 +8,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import count
-from typing import TYPE_CHECKING
 
 from symgrad.errors import Derived, Line
 from symgrad.ir.names import identifier
-
-if TYPE_CHECKING:
-    from symgrad.loops.program import Array, LoopProgram
+from symgrad.loops.program import Array, LoopProgram
 
 ASSIGNED = re.compile(r"\s*([^\W\d]\w*(?:, *[^\W\d]\w*)*)(?:\[[^=]*\])?\s*(?::[^=]*)?([-+*/@]*)=(?!=)(.*)")
 """A line that assigns to a name, to several, or to elements of what has one."""

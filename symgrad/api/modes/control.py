@@ -7,11 +7,11 @@ import inspect
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from symgrad.api.modes.mode import at, derived, described
+from symgrad.api.modes.mode import Point, at, derived, described
 from symgrad.errors import ArgumentError, ArgumentValueError, ShapeError
 from symgrad.ir.names import identifier
 from symgrad.ir.node import Node
@@ -32,9 +32,6 @@ from symgrad.trace.tracer import Extent, Tracer, as_node, cast
 from symgrad.transforms.build import make
 from symgrad.transforms.control import checkpoints
 from symgrad.transforms.derive.control import lifted
-
-if TYPE_CHECKING:
-    from symgrad.api.modes.mode import Point
 
 
 def scan(

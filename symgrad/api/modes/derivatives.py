@@ -6,12 +6,12 @@ import inspect
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from symgrad.api.call.arguments import AUTO, Argnums, Arguments, Chosen, chosen
-from symgrad.api.call.function import Function
+from symgrad.api.call.function import Function, P, R
 from symgrad.api.modes.mode import Point, at, described, function, matched
 from symgrad.api.sparse.rows import RowSparse
 from symgrad.errors import ArgumentError, ArgumentValueError
@@ -30,9 +30,6 @@ from symgrad.transforms.derive.jvp import pullback, pushforward
 from symgrad.transforms.derive.tables import row_gradient, table_uses
 from symgrad.transforms.derive.vjp import gradient
 from symgrad.transforms.rewrite.contractions import without_units
-
-if TYPE_CHECKING:
-    from symgrad.api.call.function import P, R
 
 
 def jit(

@@ -14,10 +14,10 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from symgrad.api.call.arguments import AUTO, Arguments, check_function
-from symgrad.api.call.function import Function
+from symgrad.api.call.function import Function, P
 from symgrad.errors import ArgumentError, ShapeError
 from symgrad.ir import shapes
 from symgrad.ir.names import identifier
@@ -37,9 +37,6 @@ from symgrad.trace.structures import flattened, places_in
 from symgrad.trace.trace import trace
 from symgrad.trace.tracer import Tracer, as_node, cast
 from symgrad.transforms.derive.jvp import pullback, pushforward
-
-if TYPE_CHECKING:
-    from symgrad.api.call.function import P
 
 Rewrite = Callable[[Graph, Node, tuple[Node, ...]], Node]
 Rule = Callable[..., Any]

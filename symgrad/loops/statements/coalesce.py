@@ -6,12 +6,10 @@ the two has to be kept.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from symgrad.ir.notation import Access, Axis, How, Statement, accesses, mapped
-
-if TYPE_CHECKING:
-    from symgrad.loops.program import Array, LoopProgram
+from symgrad.loops.program import Array, LoopProgram
 
 
 def coalesce(lowered: LoopProgram) -> LoopProgram:

@@ -6,10 +6,11 @@ in a register: the rows of a sparse matrix, bags of words.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from symgrad.ir.node import Node
 from symgrad.ir.notation import (
     SURE,
     Access,
@@ -28,10 +29,6 @@ from symgrad.loops.machine import TILE_ROWS
 from symgrad.loops.program import Array, Items, Kind, Loop, Tile, While, nested, temporary, touched, walk
 from symgrad.ops.declare.forms import INT
 from symgrad.ops.elementwise.logical import less
-
-if TYPE_CHECKING:
-    from symgrad.ir.node import Node
-
 
 
 def by_segment(statement: Statement, node: Node) -> tuple[Statement, Axis, Axis, Node] | None:
