@@ -97,7 +97,7 @@ class Stages:
         if stage == "c":
             return value.text  # type: ignore[no-any-return]
         if stage == "loops":
-            from symgrad.loops.text import as_text as loops_as_text
+            from symgrad.loops.text import loops_as_text as loops_as_text
 
             return loops_as_text(value)
         return as_text(value)
@@ -185,7 +185,7 @@ def build(stages: Stages, optimized: Program, toolchain: Toolchain | None) -> Bu
     from symgrad.build.call import interface, with_checker
     from symgrad.build.limits import announce
     from symgrad.build.load import build as compile_and_load
-    from symgrad.loops.cost import at_least, expected, sizes
+    from symgrad.loops.cost import at_least, expected, program_sizes
 
     if stages.options.cache:
         keep_templates()
@@ -194,7 +194,7 @@ def build(stages: Stages, optimized: Program, toolchain: Toolchain | None) -> Bu
     described = interface(optimized, loops, source)
     library = compile_and_load(
         with_checker(source, described), toolchain, stages.options,
-        lambda: announce(optimized, expected(sizes(loops)), stages.options, said=said),
+        lambda: announce(optimized, expected(program_sizes(loops)), stages.options, said=said),
     )
     if key is not None:
         keep(key, optimized, described, library)

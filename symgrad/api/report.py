@@ -87,7 +87,7 @@ class Cost:
         rows += [(f"bytes {name}", getattr(self, name)) for name in ("read", "written", "loaded", "stored")]
         rest = ("loops", "vectorized_loops", "tiled_loops", "shared_loops", "statements", "c_lines", "compile_seconds")
         rows += [(name.replace("_", " "), getattr(self, name)) for name in rest]
-        return columns([("cost of a call", ""), *[(name, str(value)) for name, value in rows]])
+        return in_columns([("cost of a call", ""), *[(name, str(value)) for name, value in rows]])
 
 
 @dataclass(frozen=True)
@@ -137,10 +137,10 @@ class Memory:
             rows.append((b.name, b.dtype.name, shape, str(b.bytes), b.place, f"{b.first}-{b.last}", line))
         head = f"peak {self.peak} bytes: workspace {self.workspace}, stack {self.stack}"
         head += f"; steps are computed {self.recomputation} times" if self.recomputation > 1 else ""
-        return f"{head}\n{columns(rows)}"
+        return f"{head}\n{in_columns(rows)}"
 
 
-def columns(rows: Sequence[Sequence[str]]) -> str:
+def in_columns(rows: Sequence[Sequence[str]]) -> str:
     """Print rows in columns."""
     widths = [max(len(row[k]) for row in rows) for k in range(len(rows[0]))]
     return "\n".join("  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip() for row in rows)
@@ -149,12 +149,12 @@ def columns(rows: Sequence[Sequence[str]]) -> str:
 def cost_of(stages: Stages) -> Cost:
     """Count what the loops of a compilation do."""
     program: LoopProgram = stages.of("loops")
-    found, size = counting.count(program), counting.sizes(program)
+    found, size = counting.tally(program), counting.program_sizes(program)
     lines = stages.as_text("c").count("\n")
     seconds = round(counting.expected(size).seconds, 2)
     by_name = [MappingProxyType(counts) for counts in (found.operations, found.calls, found.in_lanes)]
     return Cost(
-        found.flops, by_name[0], by_name[1], by_name[2], found.read, found.written, *counting.moved(program),
+        found.flops, by_name[0], by_name[1], by_name[2], found.read, found.written, *counting.bytes_moved(program),
         size.loops, size.lanes, size.tiles, size.threads, size.statements, lines, seconds,
     )
 
@@ -230,7 +230,7 @@ def report(stages: Stages, refusals: Sequence[str] = ()) -> str:
         ("Slopes", _steep_lines(stages.kept["stable"]) if derived else []),
         ("Rules of yours", list(program.rules)), ("Extents that are not left open", list(refusals)),
     ]
-    found = counting.sizes(program)
+    found = counting.program_sizes(program)
     text = f"{program.name}: {found.statements} statements in {found.loops} loops, {len(outermost)} of them outermost\n"
     for title, lines in sections:
         text += "".join(["\n", title, "\n", *[f"  {line}\n" for line in lines]]) if lines else ""

@@ -46,7 +46,7 @@ def as_it_lies(leaf: Any, want: Spec, path: str) -> np.ndarray[Any, Any]:
 # -- bound calls
 
 
-def bound(call: Call, leaves: Sequence[Any], out: Any) -> Callable[[], Any]:
+def bound_call(call: Call, leaves: Sequence[Any], out: Any) -> Callable[[], Any]:
     """Bind a compilation to the leaves of its arguments, and to the arrays of `out`, or new ones, for its results.
 
     The function that is returned keeps them alive; it writes the results, and returns them in their structure.
@@ -87,7 +87,7 @@ def bound(call: Call, leaves: Sequence[Any], out: Any) -> Callable[[], Any]:
 
 def refreshed(call: Call, leaves: Sequence[Any], out: Any, find: Callable[[], Call]) -> Callable[[], Any]:
     """Bind a compilation, and again where arrays that it reads from outside are others, or have to be copied."""
-    made = bound(call, leaves, out)
+    made = bound_call(call, leaves, out)
     if call.outside is None:
         return made
     read, into, held, copied = call.outside, out, call.outside(), call.copies()
@@ -96,7 +96,7 @@ def refreshed(call: Call, leaves: Sequence[Any], out: Any, find: Callable[[], Ca
         nonlocal made, read, into, held, copied
         if copied or not all(map(is_, read(), held)):
             found = find()
-            made, read, copied = bound(found, leaves, into), found.outside or list, found.copies()
+            made, read, copied = bound_call(found, leaves, into), found.outside or list, found.copies()
             held = read()
         into = made()
         return into

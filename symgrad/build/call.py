@@ -66,7 +66,7 @@ class Port(NamedTuple):
     fortran: bool = False
 
 
-class Check(NamedTuple):
+class FailedCheck(NamedTuple):
     """What a failed check is about: an index of an extent, as `dim_to_json` writes it, or `what`; the user's line.
 
     Of a guard `what` is its number.
@@ -102,7 +102,7 @@ class Interface:
     dims: tuple[str, ...]
     workspace: Any
     threaded: bool
-    checks: tuple[Check, ...]
+    checks: tuple[FailedCheck, ...]
     work: Any
     polled: bool
 
@@ -114,7 +114,7 @@ def interface(program: Program, loops: LoopProgram, source: Source) -> Interface
     return Interface(
         source.entry, source.prototype, *ports(program), tuple(passed_constants(loops)), open_extents(program),
         dim_to_json(loops.workspace), loops.threaded,
-        tuple([Check(dim_to_json(check.extent), check.line, check.what) for check in loops.checks]),
+        tuple([FailedCheck(dim_to_json(check.extent), check.line, check.what) for check in loops.checks]),
         dim_to_json(loops.work), loops.polled,
     )
 
@@ -134,11 +134,11 @@ def open_extents(program: Program) -> tuple[str, ...]:
 PATIENCE = 0.1
 """Seconds after which a wait is begun anew: some systems interrupt no wait."""
 
-_jobs: SimpleQueue[Job] | None = None  # what the worker takes; None: there is no worker yet
-_latest: Job | None = None
+_jobs: SimpleQueue[WorkerCall] | None = None  # what the worker takes; None: there is no worker yet
+_latest: WorkerCall | None = None
 
 
-class Job:
+class WorkerCall:
     """One call of a C function, done by the worker or by nobody."""
 
     def __init__(self, function: Callable[..., int], arguments: tuple[Any, ...]) -> None:
@@ -191,7 +191,7 @@ def interruptible(function: Callable[..., int], *arguments: Any) -> int:
     if _jobs is None:
         from queue import SimpleQueue
 
-        jobs: SimpleQueue[Job] = SimpleQueue()
+        jobs: SimpleQueue[WorkerCall] = SimpleQueue()
         try:
             threading.Thread(target=_run_jobs, args=(jobs,), name="symgrad", daemon=True).start()
         except RuntimeError:  # the interpreter is shutting down, or the system has no thread left
@@ -199,7 +199,7 @@ def interruptible(function: Callable[..., int], *arguments: Any) -> int:
         _jobs = jobs
     if _latest is not None and not _latest.finished:
         return function(*arguments, ffi.NULL)
-    job = Job(function, arguments)
+    job = WorkerCall(function, arguments)
     try:
         _latest = job
         _jobs.put(job)
@@ -211,7 +211,7 @@ def interruptible(function: Callable[..., int], *arguments: Any) -> int:
         job.arguments = ()  # the worker may hold the job until the next one
 
 
-def _run_jobs(jobs: SimpleQueue[Job]) -> None:
+def _run_jobs(jobs: SimpleQueue[WorkerCall]) -> None:
     while True:
         jobs.get().run()
 

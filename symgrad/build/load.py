@@ -92,18 +92,18 @@ def build(source: Source, toolchain: Toolchain, options: Options, announce: Call
 
     library = compile_library(source, toolchain, options, announce)
     try:
-        return load(library, source.entry, source.prototype)
+        return load_library(library, source.entry, source.prototype)
     except OSError:
         # Another process may have evicted it since, or it was linked where a library stood that is gone here.
         library = compile_library(source, toolchain, replace(options, cache=False))
     try:
-        return load(library, source.entry, source.prototype)
+        return load_library(library, source.entry, source.prototype)
     except OSError as error:
         message = f"the library compiled for {source.entry} does not load: {error}"
         raise ToolchainError(message, instead="compiler='none' runs by NumPy") from error
 
 
-def load(library: Path, entry: str, prototype: str) -> Library:
+def load_library(library: Path, entry: str, prototype: str) -> Library:
     """Load a library that `compile_library` returned; OSError when the system refuses it."""
     with short_waits():
         handle, path = open_library(library)

@@ -67,7 +67,7 @@ _active = _Active()
 
 
 @contextmanager
-def shown(name: str) -> Iterator[None]:
+def shown_progress(name: str) -> Iterator[None]:
     """Show how a compilation goes on; one inside of another one is a part of it."""
     if _active.now is not None:
         yield

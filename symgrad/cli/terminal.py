@@ -47,9 +47,9 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]], *, markdown: bool 
             shown.add_row(*[cell.replace("[", r"\[") for cell in row])
         Console().print(shown)
     else:
-        from symgrad.api.report import columns
+        from symgrad.api.report import in_columns
 
-        sys.stdout.write(columns([head, *rows] if any(head) else rows) + "\n")
+        sys.stdout.write(in_columns([head, *rows] if any(head) else rows) + "\n")
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from symgrad.api.call.arguments import Argnums, chosen
+from symgrad.api.call.arguments import Argnums, chosen_arguments
 from symgrad.api.modes import derivatives
 from symgrad.api.modes.mode import at, described, function
 from symgrad.emit import WHATS
@@ -197,7 +197,7 @@ def derive(what: str, of: Specialization, wrt: Argnums, options: Options, word: 
     if what == "value":
         return Derivative(what, of, value, results)
     signature = value.signature
-    names = tuple([signature.names[k] for part in chosen(wrt, signature, word) for k in part.leaves])
+    names = tuple([signature.names[k] for part in chosen_arguments(wrt, signature, word) for k in part.leaves])
     bars = tuple([f"{name}_bar" for name in names])
     if what in {"grad", "value_and_grad"}:
         made = of.lower(getattr(derivatives, what)(of.fun, wrt, **given))
@@ -255,7 +255,7 @@ def _derivative_along(
     if what == "hvp":
         fun = derivatives.grad(fun, wrt, static_argnums=signature.static[0], static_argnames=signature.static[1])
     point = at(fun, *described(fun, args, own, signature.static))
-    places = [k for one in chosen(wrt, point.signature) for k in one.leaves]
+    places = [k for one in chosen_arguments(wrt, point.signature) for k in one.leaves]
     floating = [y.dtype.kind == "f" for y in point.results]
     if what == "vjp":
         cotangents = iter(given)

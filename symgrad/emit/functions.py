@@ -29,7 +29,7 @@ from symgrad.render import render
 from symgrad.render.functions import Functions
 from symgrad.render.package import DispatchView, EntryView, ErrorView, PathView, PortView, PythonView, WatchView
 from symgrad.render.package import functions_text as printed
-from symgrad.render.printer import index, size, size_functions
+from symgrad.render.printer import c_size, index, size_functions
 from symgrad.render.views import FunctionView
 from symgrad.trace.lines import definition
 from symgrad.transforms.debug_nans import WatchedValues, with_flags
@@ -196,7 +196,7 @@ def _make_core(program: Program, labels: tuple[str, ...], name: str, options: Op
     with uncollected():
         loops = schedule(lower(_name_results(program, labels)), options, target)
         aimed = render.aimed(loops, options, target)
-        view, functions = render.function(loops, name, aimed)
+        view, functions = render.entry_function(loops, name, aimed)
     return Core(name, loops, view, functions, aimed)
 
 
@@ -270,7 +270,7 @@ def entry_view(made: Exported, pad: int, units: Mapping[str, str], *, threads: b
     sized: dict[str, list[str]] = {}
     for array in (*loops.inputs, *loops.results):
         if is_open(bytes_of(array.shape, array.dtype)):
-            sized.setdefault(size(bytes_of(array.shape, array.dtype)), []).append(array.name)
+            sized.setdefault(c_size(bytes_of(array.shape, array.dtype)), []).append(array.name)
     space = f"{made.name}_workspace_bytes({', '.join(given)})"
     notes = [*render.work(loops)]
     if made.branched:
@@ -291,10 +291,10 @@ def entry_view(made: Exported, pad: int, units: Mapping[str, str], *, threads: b
         reads=tuple(map(argument, loops.inputs)), writes=tuple(map(argument, loops.results)), notes=tuple(notes),
         parameters=tuple(parameters), extents=(*dims, *team), extent_names=tuple(given),
         arguments=(*arrays, *given, "(char *)workspace"), example=(*example, "workspace"),
-        copies=tuple([(to.name, own.name, size(bytes_of(own.shape, own.dtype))) for own, to in loops.donated]),
+        copies=tuple([(to.name, own.name, c_size(bytes_of(own.shape, own.dtype))) for own, to in loops.donated]),
         negative=" || ".join(f"{n} < 0" for n in names), huge=" || ".join(f"{n} > SG_LONGEST" for n in names),
         sizes=tuple([(", ".join(arrays), text) for text, arrays in sized.items()]),
-        workspace=size(workspace), grows=is_open(workspace), checked_workspace=size(watched),
+        workspace=c_size(workspace), grows=is_open(workspace), checked_workspace=c_size(watched),
         checked_grows=is_open(watched), first=0 if made.branched else made.each[0].first,
         requirements=() if made.branched else _requirements(made.each[0]),
         dispatch=_dispatch(made) if made.branched else None,
@@ -306,8 +306,8 @@ def _requirements(path: Cores) -> tuple[tuple[str, int], ...]:
     found = []
     for code, requirement in path.requirements:
         at, extent = requirement.index, requirement.extent
-        below = f"{size(at)} < {size(extent)}"
-        found.append((below if type(at) is int and at >= 0 else f"{size(at)} >= 0 && {below}", code))
+        below = f"{c_size(at)} < {c_size(extent)}"
+        found.append((below if type(at) is int and at >= 0 else f"{c_size(at)} >= 0 && {below}", code))
     return tuple(found)
 
 

@@ -18,7 +18,7 @@ from symgrad.errors import ArgumentValueError, Missed, SymgradError
 from symgrad.ir.evaluate import SIZES, concrete
 from symgrad.ir.shapes import bare, symbol
 from symgrad.render.package import CaseView, DifferenceView, NumbersView
-from symgrad.render.printer import literal
+from symgrad.render.printer import c_literal
 
 if TYPE_CHECKING:
     from symgrad.emit.derive import Arrays, Derivative, Paths
@@ -375,7 +375,7 @@ def _numbers_view(
     if formula is not None:
         made = (str(formula.seed), repr(formula.low), repr(formula.width), str(formula.side))
         return NumbersView(name, kind, array.size, (), formula=made, **further)
-    printed = tuple([literal(v, array.dtype) for v in np.ravel(array)]) if values else ()
+    printed = tuple([c_literal(v, array.dtype) for v in np.ravel(array)]) if values else ()
     return NumbersView(name, kind, array.size, printed, **further)
 
 

@@ -58,7 +58,7 @@ class Large:
         return bool(more.expand().is_nonnegative)
 
 
-def chooses(dim: Any) -> bool:
+def has_choice(dim: Any) -> bool:
     """Whether there is a minimum, a maximum or a remainder in an extent."""
     if not hasattr(dim, "has"):  # it is none of SymPy's
         return False

@@ -103,7 +103,7 @@ class Expected(NamedTuple):
     bytes: int
 
 
-def sizes(program: LoopProgram) -> ProgramSizes:
+def program_sizes(program: LoopProgram) -> ProgramSizes:
     """Count statements, places where functions are called, and loops by kind."""
     found = program.paths
     loops = program.loops
@@ -132,7 +132,7 @@ def at_least(nodes: int) -> Expected:
     return Expected(compiled.seconds + SCHEDULED * nodes, compiled.bytes)
 
 
-def count(program: LoopProgram) -> Tally:
+def tally(program: LoopProgram) -> Tally:
     """Count the operations and calls of one call, and the bytes of what it reads and writes."""
     done: defaultdict[str, Any] = defaultdict(int)
     calls: defaultdict[str, Any] = defaultdict(int)
@@ -156,7 +156,7 @@ def count(program: LoopProgram) -> Tally:
     )
 
 
-def moved(program: LoopProgram) -> tuple[Dim, Dim]:
+def bytes_moved(program: LoopProgram) -> tuple[Dim, Dim]:
     """Count the bytes that pass in one call from memory to registers, and from registers to memory."""
     bytes_ = {"loaded": 0, "stored": 0}
     seen: set[Any] = set()
@@ -317,7 +317,7 @@ def _loads_of(access: Access, around: Around, often: Any, statement: Statement) 
 # -- estimates: what passes compare
 
 
-def elements(shape: Iterable[Dim]) -> int:
+def element_count(shape: Iterable[Dim]) -> int:
     """Estimate how many elements a shape has."""
     return prod(map(shapes.upper, shape))
 
@@ -356,7 +356,7 @@ def operations_of(loop: Loop) -> int:
     """Count the operations of a loop, as many as take the time of what it does; unknown extents are guessed."""
     known = _in_known_loops((loop,))
     runs = [(s, *known.get(s, (1, around))) for s, around in loop.paths]
-    return sum([effort(s) * shapes.upper(often) * elements(walked(around)) for s, often, around in runs]) // BLOCKED
+    return sum([effort(s) * shapes.upper(often) * element_count(walked(around)) for s, often, around in runs]) // BLOCKED
 
 
 def trips(loop: Loop) -> Dim:
@@ -364,7 +364,7 @@ def trips(loop: Loop) -> Dim:
     return 1 if isinstance(loop.extent, Team) else loop.extent
 
 
-def total(items: Items) -> Dim:
+def all_operations(items: Items) -> Dim:
     """Count the operations of a tree of loops, a number or an expression of the extents."""
     terms: Counter[tuple[Dim, ...]] = Counter()
     stack: list[tuple[Any, float, tuple[Dim, ...], int]] = [(item, 1.0, (), OUTER) for item in items]
@@ -396,7 +396,7 @@ def extent(loop: Loop) -> int:
     return min(found, loop.window.rows) if loop.window is not None else found
 
 
-def blocks(nest: Nest, s: Statement) -> float:
+def register_blocks(nest: Nest, s: Statement) -> float:
     """Estimate what a sum of products takes in register blocks: padded work, packing, and adding to the sums."""
     rows, depth, lanes = [extent(loop) for loop in nest.loops]
 

@@ -48,9 +48,9 @@ from symgrad.loops.program import (
     LoopProgram,
     Walk,
     While,
+    in_loops,
     kept,
     looped,
-    nested,
     rebuild,
     renamed,
     temporary,
@@ -85,10 +85,10 @@ class Held(Frozen, ABC):
     @Lazy
     def work(self) -> Dim:
         """How many operations it takes, much as other routines count them."""
-        from symgrad.loops.cost import elements, estimate
+        from symgrad.loops.cost import element_count, estimate
 
         every = [path for program in self.programs for path in program.paths]
-        return self.times * sum([estimate(s) * elements([a.extent for a in s.axes]) for s, _ in every])
+        return self.times * sum([estimate(s) * element_count([a.extent for a in s.axes]) for s, _ in every])
 
     @abstractmethod
     def unfolded(self, reads: Sequence[Array], made: Mapping[int, Array]) -> tuple[Items, list[Array]]:
@@ -257,9 +257,9 @@ class Segments(Held):
     @property
     def work(self) -> Dim:
         """How many operations it takes."""
-        from symgrad.loops.cost import elements, estimate
+        from symgrad.loops.cost import element_count, estimate
 
-        return self.elements * estimate(self.each) * elements([axis.extent for axis in self.each.axes])
+        return self.elements * estimate(self.each) * element_count([axis.extent for axis in self.each.axes])
 
     def unfolded(self, reads: Sequence[Array], made: Mapping[int, Array]) -> tuple[Items, list[Array]]:
         """Return the loops, over the arrays that stand there now."""
@@ -293,7 +293,7 @@ def stepped(
 def _set(target: Array, source: Array, line: Any) -> Items:
     """Carry a value on: copy one array to another."""
     axes = axes_of(target.shape)
-    return nested([Statement(Access(target, axes), How.SET, Access(source, axes), axes, line)], axes)
+    return in_loops([Statement(Access(target, axes), How.SET, Access(source, axes), axes, line)], axes)
 
 
 class HeldResult(NamedTuple):
@@ -324,7 +324,7 @@ class HeldResult(NamedTuple):
         return self._replace(axes=tuple([by.get(axis, axis) for axis in self.axes]))
 
 
-def standing(held: Held, reads: Sequence[Array], made: Sequence[Array], line: Any) -> list[Statement]:
+def stand_for(held: Held, reads: Sequence[Array], made: Sequence[Array], line: Any) -> list[Statement]:
     """Make the statements that stand for what holds programs.
 
     Args:

@@ -84,7 +84,7 @@ Check: TypeAlias = Callable[[LoopProgram, str], LoopProgram]
 """Looks at what a pass made, given its name, and returns it."""
 
 
-def each(
+def each_pass(
     program: LoopProgram, options: Options, target: Target, check: Check = lambda program, _: program,
 ) -> Iterator[tuple[str, LoopProgram]]:
     """Run the passes on statements, check after each, and stop there, with its name and what it made."""
@@ -121,7 +121,7 @@ def schedule(lowered: LoopProgram, options: Options, target: Target) -> LoopProg
 
 def _scheduled(lowered: LoopProgram, options: Options, target: Target, check: Check) -> LoopProgram:
     def run(program: LoopProgram, options: Options) -> LoopProgram:
-        *_, (_, loops) = each(program, options, target, check)
+        *_, (_, loops) = each_pass(program, options, target, check)
         return loops
 
     def once(one: Pass[LoopProgram], program: LoopProgram) -> LoopProgram:

@@ -219,7 +219,7 @@ COUNT = Count("threads", TEAM)
 """How many there are, in sizes."""
 
 
-class Part(NamedTuple):
+class ProductPart(NamedTuple):
     """The terms of a product that count, lane by lane.
 
     Attributes:
@@ -239,7 +239,7 @@ class Product(NamedTuple):
     """
 
     left: int
-    part: Part | None = None
+    part: ProductPart | None = None
     whole: bool = False
 
 
@@ -493,7 +493,7 @@ def looped(items: Iterable[Item]) -> Items:
     """Put loops over their axes around statements that have none yet; those of one running value share theirs."""
     made: list[Item] = []
     for run in runs(items):
-        made += nested(run, run[0].axes if isinstance(run[0], Statement) else ())
+        made += in_loops(run, run[0].axes if isinstance(run[0], Statement) else ())
     return tuple(made)
 
 
@@ -551,7 +551,7 @@ def kept(old: Items, new: Sequence[Item]) -> Items:
     return old if len(new) == len(old) and all(map(is_, new, old)) else tuple(new)
 
 
-def nested(statements: Iterable[Item], axes: Sequence[Axis], walk: Walk = Walk.FREE) -> Items:
+def in_loops(statements: Iterable[Item], axes: Sequence[Axis], walk: Walk = Walk.FREE) -> Items:
     """Put loops over axes around statements; `walk` is for the outermost."""
     body: Items = tuple(statements)
     for axis in reversed(axes):

@@ -42,7 +42,7 @@ ACCUMULATIONS = {
 DOUBLE = np.dtype(np.float64)
 
 
-def as_text(program: LoopProgram) -> str:
+def loops_as_text(program: LoopProgram) -> str:
     """Print a loop program as a Python module of one function, which writes into its outputs."""
     program = embed(program)
     text = _Text(program)

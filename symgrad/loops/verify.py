@@ -324,7 +324,7 @@ class Site:
             shape = (size(array.shape),) if access.flat else array.shape
             if len(access.indices) != len(shape):
                 count = f"{len(access.indices)} indices for {len(array.shape)} dimensions"
-                raise verifier.wrong(f"{self}: {shown(access)} has {count}")
+                raise verifier.wrong(f"{self}: {shown_access(access)} has {count}")
             rows.append((access, how, tuple(zip(access.indices, shape, strict=True))))
             axes.update([part for index in access.indices for part in verifier.form(index)[0]])
         walked = s.routine.axes if s.routine is not None else ()
@@ -465,7 +465,7 @@ class Section:
         found = [loops.get(axis) for axis in s.axes]
         if None in found or len(set(found)) < len(found):
             axis = next(axis for axis in s.axes if axis not in loops or found.count(loops[axis]) > 1)
-            raise wrong(f"{site}: the axis {axis.name} of {shown(s.target)} {s.how} has no loop of its own")
+            raise wrong(f"{site}: the axis {axis.name} of {shown_access(s.target)} {s.how} has no loop of its own")
         makes = s.how is How.CALL and s.target.array not in self.starts  # a routine that makes all of it
         if s.how is not How.SET and s.how is not How.CHECK and not makes:
             begun = self.starts.get(s.target.array, ())
@@ -474,12 +474,12 @@ class Section:
                 if loop.walk in {Walk.SEQUENTIAL, Walk.ORDERED}:  # elements of what is carried
                     again = again or s.target.is_indirect or s.target.along(loop.members)
                 if not again and loop not in begun:
-                    raise wrong(f"{site}: {shown(s.target)} {s.how} once too often for each {loop.axis.name}")
+                    raise wrong(f"{site}: {shown_access(s.target)} {s.how} once too often for each {loop.axis.name}")
         if not loops.keys() >= site.facts.axes:
             for access, _, indices in site.facts.touched:
                 for part in [part for index, _ in indices for part in self.verifier.form(index)[0]]:
                     if part in site.facts.axes and part not in loops:
-                        raise wrong(f"{site}: {part.name} in {shown(access)} is the variable of no loop around it")
+                        raise wrong(f"{site}: {part.name} in {shown_access(access)} is the variable of no loop around it")
 
 
 def asked(item: Cond | While) -> list[Statement]:
@@ -727,7 +727,7 @@ class _Trial:
             place = span[0][0] if span[0][0] < 0 else span[-1][1]
             where = f" where {self.where}" if self.where else ""
             raise self.wrong(
-                f"{site}: {shown_index(index)} in {shown(access)} is {place}, outside of an extent of {dim}{where}"
+                f"{site}: {shown_index(index)} in {shown_access(access)} is {place}, outside of an extent of {dim}{where}"
             )
         if not self.asks or (type(index) is int and type(dim) is int):  # nothing is unknown
             return
@@ -761,7 +761,7 @@ class _Trial:
                 loops.add((one if tile is None else loop.window) if plain else None)
                 if len(loops) > 1 or loops & {None} or (tile is not None and tile not in loops):
                     raise self.wrong(
-                        f"{touch.site}: {shown(touch.access)} is not the same place in dimension {d}, of which "
+                        f"{touch.site}: {shown_access(touch.access)} is not the same place in dimension {d}, of which "
                         f"{'one element' if tile is None else 'a tile'} is stored"
                     )
             if tile is not None:
@@ -810,7 +810,7 @@ class _Trial:
         if ((0, -1),) in wanted:
             return
         if not starts:
-            raise self.wrong(f"{touch.site}: {shown(access)} is read, and nothing was written to {access.array.name}")
+            raise self.wrong(f"{touch.site}: {shown_access(access)} is read, and nothing was written to {access.array.name}")
         if not access.flat:
             wanted = [term.span or span for term, span in zip(terms, wanted, strict=True)]
         if single and prod([last + 1 - first for span in wanted for first, last in span]) <= POINTS:
@@ -825,10 +825,10 @@ class _Trial:
             early = self.early(touch, starts)
             left, vague = early or left, not early
         if left and plain and not vague:
-            raise self.wrong(f"{touch.site}: {shown(access)} is read, and was not written at {places(left[0])}")
+            raise self.wrong(f"{touch.site}: {shown_access(access)} is read, and was not written at {shown_box(left[0])}")
         if left:
             self.vague.add(touch.array)
-            self.verifier.leave(f"{touch.site}: whether all of {shown(access)} is written before it is read")
+            self.verifier.leave(f"{touch.site}: whether all of {shown_access(access)} is written before it is read")
 
     def finished(self, output: Array) -> None:
         """Check that every element of an output is written."""
@@ -836,7 +836,7 @@ class _Trial:
         starts = [touch for touch in self.touches.get(output, ()) if touch.how in {How.SET, How.CALL}]
         left, vague = self.left([((0, n - 1),) for n in extents], None, starts) if 0 not in extents else ([], False)
         if left and not vague:
-            raise self.wrong(f"the output {output.name} is not written at {places(left[0])} of {output!r}")
+            raise self.wrong(f"the output {output.name} is not written at {shown_box(left[0])} of {output!r}")
         if left:
             self.verifier.leave(f"whether all of {output.name} is written")
 
@@ -981,7 +981,7 @@ class _Trial:
         ):
             return  # no two lanes meet
         elif self.storage[array].is_memory or own[0].how != How.SET or own[0].site.statement.ranges:
-            raise self.wrong(f"{own[0].site}: {here} share {shown(own[0].access)}, which each of them writes")
+            raise self.wrong(f"{own[0].site}: {here} share {shown_access(own[0].access)}, which each of them writes")
         elif len(own) != len(self.touches[array]):
             here = f"{own[0].site}: {here}"
             raise self.wrong(f"{here} have {array.name} for themselves, and it is touched outside of them")
@@ -1000,7 +1000,7 @@ class _Trial:
         storage = self.storage[array]
         if not inside or not (storage.slot is None or storage.is_private):
             written = next(touch for touch in own if touch.how)
-            raise self.wrong(f"{written.site}: threads share {shown(written.access)}, which each of them writes")
+            raise self.wrong(f"{written.site}: threads share {shown_access(written.access)}, which each of them writes")
 
     # -- memory
 
@@ -1042,7 +1042,7 @@ class _Trial:
             for read in self.touches.get(source, ()):
                 if not self._reads_first(read, write):
                     raise self.wrong(
-                        f"{read.site}: {shown(read.access)} may be read after {shown(write.access)} is written there"
+                        f"{read.site}: {shown_access(read.access)} may be read after {shown_access(write.access)} is written there"
                     )
 
     def _reads_first(self, read: Touch, write: Touch) -> bool:
@@ -1182,16 +1182,16 @@ def cut_out(box: Box, cut: Box) -> Iterator[Box]:
 # -- words
 
 
-def shown(access: Access) -> str:
+def shown_access(access: Access) -> str:
     """Print an access."""
     return f"{access.array.name}[{', '.join(map(shown_index, access.indices))}]"
 
 
 def shown_index(index: Any) -> str:
     """Print an index."""
-    return index.name if isinstance(index, Axis) else shown(index.access) if isinstance(index, Lookup) else str(index)
+    return index.name if isinstance(index, Axis) else shown_access(index.access) if isinstance(index, Lookup) else str(index)
 
 
-def places(box: Box) -> str:
+def shown_box(box: Box) -> str:
     """Print a box."""
     return f"[{', '.join([str(low) if low == high else f'{low}..{high}' for low, high in box])}]"

@@ -42,12 +42,12 @@ from symgrad.render.printer import (
     Level,
     Naming,
     Printed,
+    c_literal,
+    c_number,
+    in_c,
     index,
-    literal,
-    number,
     offset,
     printed,
-    spelled,
 )
 from symgrad.render.source import PARAMETERS
 from symgrad.render.views import (
@@ -176,7 +176,7 @@ class Functions:
 
     def whole(self, loops: LoopProgram) -> FunctionView:
         """Print the entry, and on the way the parts that it calls."""
-        block = Block(loops.body, self)
+        block = FunctionBody(loops.body, self)
         counts = [(team, f"(int32_t){index(team.count, block.name, UNARIES)}") for team in loops.teams]
         first = tuple([LetView("const int32_t", str(team), text) for team, text in counts])
         view = self.sized(replace(self.function(self.entry, loops.body, block), first=first))
@@ -221,7 +221,7 @@ class Functions:
         for k in range(max(often), -1, -1):
             if often[k]:
                 often.update([int(a or b) for a, b in SIZE.findall(self.printed[k])])
-        taken, text = {*words(view), *self.taken}, ["" for _ in range(max(often) + 1)]
+        taken, text = {*words_of(view), *self.taken}, ["" for _ in range(max(often) + 1)]
         names = (name for k in count(1) if (name := f"size{k}") not in taken)
 
         def put(mark: re.Match[str]) -> str:
@@ -240,7 +240,7 @@ class Functions:
 
     def used_by(self, view: FunctionView | ThreadsView) -> tuple[set[str], tuple[LetView, ...]]:
         """List the words of a function, and which of many arrays it uses."""
-        said = set(words(view))
+        said = set(words_of(view))
         if not self.gathered:
             return said, ()
         pointers = tuple([
@@ -249,9 +249,9 @@ class Functions:
         ])
         return said | ({self.gather} if pointers else set()), pointers
 
-    def outlined(self, part: Outlined, around: Block) -> CallView:
+    def outlined(self, part: Outlined, around: FunctionBody) -> CallView:
         """Print a part as a function of what it uses, the variables of the loops around it included."""
-        block = Block(part.body, self)
+        block = FunctionBody(part.body, self)
         block.inside(around)
         view = self.function("", part.body, block)
         variables = dict.fromkeys([*around.env.values(), *[name for pair in around.bounds.values() for name in pair]])
@@ -288,7 +288,7 @@ class Functions:
         ))
         return name, ", ".join(name for _, name in passed)
 
-    def function(self, name: str, items: Items, block: Block) -> FunctionView:
+    def function(self, name: str, items: Items, block: FunctionBody) -> FunctionView:
         """Print a body with the memory that it uses; a thread's own is described where the thread starts."""
         mine = {access.array for item, _ in walk(items, outlined=False) for access in touched(item)}
         mine.update(*[self.shares[array] for array in mine if array in self.shares])
@@ -300,7 +300,7 @@ class Functions:
         return FunctionView(name, (), (), body, stack, workspace, fails(body))
 
 
-class Block:
+class FunctionBody:
     """The views of one C function's body: what has a name, and what is written more than once."""
 
     def __init__(self, body: Items, functions: Functions) -> None:
@@ -332,7 +332,7 @@ class Block:
         self.name = Naming(self.part, functions.size)
         self._survey(body)
 
-    def inside(self, around: Block) -> None:
+    def inside(self, around: FunctionBody) -> None:
         """Stand, as a function of its own, where another block calls it: inside of that one's loops."""
         self.env, self.bounds, self.busy = dict(around.env), dict(around.bounds), set(around.busy)
         self.thread, self.line, self.quoted = around.thread, around.line, around.quoted
@@ -585,7 +585,7 @@ class Block:
         found = [array for how, array in loop.sums if how != "+" and array.dtype.kind == "f"]
         for array in found if loop.walk is Walk.LANES and not self.target.plain else ():
             self.apart_from[array] = self.fresh(None)
-            made.append(LetView(ctype(array.dtype), self.apart_from[array], literal(0.0, array.dtype)))
+            made.append(LetView(ctype(array.dtype), self.apart_from[array], c_literal(0.0, array.dtype)))
         return [array for array in found if array in self.apart_from]
 
     def letter(self, extent: Any) -> str:
@@ -651,7 +651,7 @@ class Block:
             failing = self.value(s.value, made, loads)
             failed = failing.text
             if s.target.array.dtype.kind != "b":
-                failed = f"{failing.within(OPERATORS['!='][1])} != {literal(0, s.target.array.dtype)}"
+                failed = f"{failing.within(OPERATORS['!='][1])} != {c_literal(0, s.target.array.dtype)}"
             made.append(CheckView(failed, s.check, self.leave, self.failed))
             return
         if s.routine is not None:
@@ -727,7 +727,7 @@ class Block:
     def value(self, v: Any, made: list[ItemView], loads: Loads) -> Printed:
         """Print a value."""
         if isinstance(v, Number):
-            return number(v.value, v.dtype)
+            return c_number(v.value, v.dtype)
         if isinstance(v, Access):
             return self.load(v, made, loads)
         if isinstance(v, IndexValue):
@@ -768,7 +768,7 @@ class Block:
     ) -> Printed:
         """Print what is spelled in C, of arguments of the result's dtype unless theirs is given, and note its calls."""
         dtypes = dtypes or [result] * len(arguments)
-        value, functions = spelled(c, arguments, dtypes, result, params)
+        value, functions = in_c(c, arguments, dtypes, result, params)
         self.used.update(functions)
         end = suffix(dtypes[-1])
         self.helpers |= {(f.removesuffix(end), ctype(dtypes[-1]), end) for f in functions if f.startswith("sg_")}
@@ -1043,7 +1043,7 @@ def texts(view: Any) -> list[str]:
     return found
 
 
-def words(view: Any) -> Counter[str]:
+def words_of(view: Any) -> Counter[str]:
     """Count the words that a view prints."""
     return Counter(re.findall(r"[A-Za-z_]\w*", " ".join(texts(view))))
 

@@ -146,7 +146,7 @@ def template(c: str) -> Template:
     return Template(tree.level, tuple(re.split(r"@\d+", c)), tuple(tree.places(ANY)), tuple(functions))
 
 
-def spelled(
+def in_c(
     c: str, arguments: Sequence[Printed], dtypes: Sequence[np.dtype[Any]], result: np.dtype[Any], params: Any = None,
 ) -> tuple[Printed, tuple[str, ...]]:
     """Print what an op is spelled as; the second result is the functions that it calls.
@@ -168,13 +168,13 @@ def spelled(
 # -- numbers
 
 
-def number(value: Any, dtype: np.dtype[Any]) -> Printed:
+def c_number(value: Any, dtype: np.dtype[Any]) -> Printed:
     """Print a number of a dtype so that C reads back the same bits."""
-    text = literal(value, dtype)
+    text = c_literal(value, dtype)
     return Printed(text, Level.UNARY if text[0] in "-(" else Level.ATOM)
 
 
-def literal(value: Any, dtype: np.dtype[Any]) -> str:
+def c_literal(value: Any, dtype: np.dtype[Any]) -> str:
     """Print a number of a dtype as `number` does.
 
     >>> literal(0.1, np.dtype("f4")), literal(-0.0, np.dtype("f8")), literal(2, np.dtype("f8"))
@@ -349,7 +349,7 @@ SIZES = {"Add": "sg_plus", "Mul": "sg_times", "Pow": "sg_times", "Max": "sg_most
 """The functions that compute them, each after those that it needs."""
 
 
-def size(expression: Any) -> str:
+def c_size(expression: Any) -> str:
     """Print an extent, or a number of bytes.
 
     >>> from symgrad.ir.shapes import symbol
@@ -364,12 +364,12 @@ def size(expression: Any) -> str:
     kind = type(expression).__name__
     if kind in {"floor", "Mod"}:
         above, below = expression.args if kind == "Mod" else expression.args[0].together().as_numer_denom()
-        sizes = size(above), size(below)
+        sizes = c_size(above), c_size(below)
         return f"({_remainder(*sizes, expression) if kind == 'Mod' else _rounded_down(*sizes, above)})"
     first = kind == "Mul"  # a sum ends with its number, a product begins with it
     terms = sorted(expression.args, key=lambda t: (t.is_Integer != first, str(t)))
     terms = [expression.base] * int(expression.exp) if kind == "Pow" else terms
-    return reduce(lambda left, right: f"{SIZES[kind]}({left}, {right})", map(size, terms))
+    return reduce(lambda left, right: f"{SIZES[kind]}({left}, {right})", map(c_size, terms))
 
 
 def size_functions(texts: list[str]) -> tuple[str, ...]:

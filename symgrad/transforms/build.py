@@ -114,7 +114,7 @@ def may_select(op: Any) -> bool:
 
 
 
-def taken(node: Node) -> Any:
+def taken_region(node: Node) -> Any:
     """Return the index by which a view takes a slice, None for any other node."""
     return node.param("index") if node.op.view and "index" in node.op.params else None
 
@@ -180,7 +180,7 @@ def truth_table(node: Node) -> tuple[bool, ...]:
 
 # -- programs
 
-def opened(program: Program) -> tuple[Program, Trace]:
+def opened_program(program: Program) -> tuple[Program, Trace]:
     """Copy a program into a table that can take more nodes, and open a trace on it."""
     outer = current()
     if program.scope is not None and outer is not None:

@@ -24,7 +24,7 @@ from symgrad.ops.arrays.updates import assemble
 from symgrad.ops.control import result
 from symgrad.ops.declare import leaves
 from symgrad.trace.lines import ends_here
-from symgrad.transforms.build import input_like, literal, make, opened, shaped, written
+from symgrad.transforms.build import input_like, literal, make, opened_program, shaped, written
 from symgrad.transforms.derive.control import closed, nested
 
 
@@ -91,7 +91,7 @@ def watched(program: Program, unflatten: Handing) -> tuple[Program, Looking]:
 @ends_here
 def with_flags(program: Program) -> tuple[Program, WatchedValues]:
     """Add an output with a flag for every floating-point value; say what the flags are of."""
-    program, trace = opened(program)
+    program, trace = opened_program(program)
     numbers: dict[Node, tuple[int, ...]] = {}
     values: list[Watched] = []
     flags = _flags(trace.graph, program, numbers, values)

@@ -64,7 +64,7 @@ OPTIMIZE: tuple[Pass[Program], ...] = (
 
 def stabilize(program: Program, options: Options) -> Program:
     """Rewrite what was traced to what is derived, and compiled: the same numbers, by operations that lose no digits."""
-    return _run(STABILIZE, program, options)
+    return _run_passes(STABILIZE, program, options)
 
 
 def optimize(program: Program, options: Options) -> Program:
@@ -72,17 +72,17 @@ def optimize(program: Program, options: Options) -> Program:
 
     Loops are made one, trimmed and emptied before their bodies are simplified: what leaves them is simplified, too.
     """
-    program = _run((INLINE,), program, options)
+    program = _run_passes((INLINE,), program, options)
     if holds(program):
-        program = within(_run(LOOPS, program, options), lambda body: optimize(body, options))
-    return _run(OPTIMIZE, program, options)
+        program = within(_run_passes(LOOPS, program, options), lambda body: optimize(body, options))
+    return _run_passes(OPTIMIZE, program, options)
 
 
 _ANY = Target()
 """Passes of programs do not ask what the machine has."""
 
 
-def _run(listed: tuple[Pass[Program], ...], program: Program, options: Options) -> Program:
+def _run_passes(listed: tuple[Pass[Program], ...], program: Program, options: Options) -> Program:
     for one in listed:
         if one.runs(options, _ANY):
             program = one.apply(program, **one.settings(options))

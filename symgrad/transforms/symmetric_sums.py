@@ -27,7 +27,7 @@ from symgrad.ir.shapes import Shape
 from symgrad.ops.arrays.views import inverse_order, transpose
 from symgrad.transforms.build import written
 from symgrad.transforms.equality import Equality, form
-from symgrad.transforms.rewrite.cheaper import simplified
+from symgrad.transforms.rewrite.cheaper import rewritten_cheaper
 from symgrad.transforms.tuned import PERMUTED_AXES
 
 
@@ -153,7 +153,7 @@ def _with_sums(program: Program, kept: dict[Node, _Sum]) -> Program:
         for one in in_turn(node, lambda one: [i for i in needed(one) if i.number >= program.start], new):
             graph.line = one.line
             made = tuple([new.get(i, i) for i in needed(one)])
-            copy = simplified if one.op is transpose else copied  # two transposes in a row are one
+            copy = rewritten_cheaper if one.op is transpose else copied  # two transposes in a row are one
             new[one] = copy(graph, one, made) if one not in kept else written(graph, kept[one].of, made[0])
     graph.line = before
     outputs = tuple([new.get(o, o) for o in program.outputs])

@@ -88,7 +88,7 @@ def test_sixteen_processes_at_once_compile_once(python, compiler, tmp_path, fold
 
 def test_two_that_store_the_same_do_no_harm(tools, source, folder, tmp_path):
     library = compile_library(source, tools, Options(cache=False))
-    store = cache.store()
+    store = cache.open_store()
     assert store is not None
     key = cache.key("same")
     assert store.add(key, library) == store.add(key, library) == folder / key / "twice.so"
@@ -98,7 +98,7 @@ def test_two_that_store_the_same_do_no_harm(tools, source, folder, tmp_path):
 
 def test_a_lock_that_is_held_for_long_is_not_waited_for(tools, source, folder, monkeypatch):
     monkeypatch.setenv("SYMGRAD_COMPILE_SECONDS", "0.3")
-    store = cache.store()
+    store = cache.open_store()
     assert store is not None
     key = cache.key(source.text, tools.identity, *tools.flags, *tools.libraries, tools.cpu)
     with store.lock(key, 1):
@@ -106,7 +106,7 @@ def test_a_lock_that_is_held_for_long_is_not_waited_for(tools, source, folder, m
 
 
 def test_one_at_a_time_has_the_lock(folder):
-    store = cache.store()
+    store = cache.open_store()
     assert store is not None
     with store.lock("k", 1):
         assert cache._acquire(folder / "lock-k") is None
@@ -131,12 +131,12 @@ def filled(store, count, size, age):
 
 def test_the_least_recently_used_are_evicted(folder, monkeypatch):
     monkeypatch.setenv("SYMGRAD_CACHE_BYTES", "100000")
-    store = cache.store()
+    store = cache.open_store()
     assert store is not None
     made = filled(store, 8, 10_000, 1000)
     assert store.find(made[0].name, "f.so") == made[0] / "f.so"  # used just now
     forget()
-    store = cache.store()
+    store = cache.open_store()
     assert store is not None
     more = filled_one(store, "more", 60_000)
     kept = [path for path in made if path.exists()]
@@ -155,7 +155,7 @@ def filled_one(store, name, size):
 
 def test_one_process_that_stores_much_stays_within_the_bound(monkeypatch):
     monkeypatch.setenv("SYMGRAD_CACHE_BYTES", "100000")
-    store = cache.store()
+    store = cache.open_store()
     assert store is not None
     filled(store, 60, 10_000, 1000)
     assert cache.info().bytes <= 100_000
@@ -172,7 +172,7 @@ def test_the_folder_is_counted_rarely(monkeypatch):
 
     monkeypatch.setattr(cache, "_evict", noted)
     monkeypatch.setenv("SYMGRAD_CACHE_BYTES", "6400000")
-    store = cache.store()
+    store = cache.open_store()
     assert store is not None
     filled(store, 120, 2_000, 1000)
     assert len(looks) == 3
@@ -221,7 +221,7 @@ def test_info_and_clear_make_nothing(monkeypatch, tmp_path):
 
 
 def test_records_come_back_whole_or_not_at_all(folder):
-    store = cache.store()
+    store = cache.open_store()
     assert store is not None
     store.record(cache.key("r"), b"a\nb\n\xff")
     assert store.recall(cache.key("r")) == b"a\nb\n\xff"

@@ -245,10 +245,10 @@ def test_every_folder_on_the_way_is_looked_at(somebody, tmp_path, monkeypatch, g
     monkeypatch.setenv("SYMGRAD_CACHE_DIR", str(folder))
     if said is None:
         assert cache.info().problem is None
-        assert cache.store() is not None
+        assert cache.open_store() is not None
     else:
         with pytest.warns(sg.errors.SymgradWarning, match=said) as warned:
-            assert cache.store() is None
+            assert cache.open_store() is None
         assert "SYMGRAD_CACHE_DIR" in str(warned[0].message)
 
 

@@ -131,13 +131,13 @@ def test_progress_is_shown_on_a_terminal_and_in_a_notebook_and_nowhere_else(monk
 
 
 def test_what_is_expected_is_said():
-    with progress.shown("f()"):
+    with progress.shown_progress("f()"):
         now = progress._active.now
         assert now is not None
         progress.reached("c")
         progress.expect(7.0)
         assert re.fullmatch(r"symgrad: compiling f\(\): the C compiler, 0\.\d s of about 7 s", now.line())
-        with progress.shown("inner()"):
+        with progress.shown_progress("inner()"):
             assert progress._active.now is now
     assert progress._active.now is None
 

@@ -11,7 +11,7 @@ import pytest
 
 import symgrad as sg
 from symgrad.build import call as interrupt
-from symgrad.build.call import Job, interruptible
+from symgrad.build.call import WorkerCall, interruptible
 from tests.build.sources import finish
 from tests.table import INTERPRETED
 
@@ -142,7 +142,7 @@ def test_without_a_thread_to_be_had_it_is_called_directly(monkeypatch):
 
 
 def test_a_job_that_was_given_up_never_runs():
-    job = Job(lambda _: pytest.fail("it ran"), ())
+    job = WorkerCall(lambda _: pytest.fail("it ran"), ())
     job.end()
     job.run()
     assert job.finished
@@ -161,7 +161,7 @@ def test_a_job_is_waited_for_once_it_has_begun():
         return -1
 
     done: list[bool] = []
-    job = Job(function, ())
+    job = WorkerCall(function, ())
     threading.Thread(target=job.run).start()
     began.wait()
     job.end()

@@ -36,7 +36,7 @@ from symgrad.loops.program import (
     walk,
 )
 from symgrad.loops.storage.allocate import lives
-from symgrad.loops.text import as_text
+from symgrad.loops.text import loops_as_text
 from symgrad.loops.verify import Verifier
 from symgrad.options import Target
 from symgrad.render.render import render
@@ -183,7 +183,7 @@ def steps(loops: LoopProgram) -> dict[str, LoopProgram]:
 
 def run(loops: LoopProgram) -> np.ndarray[Any, Any]:
     names: dict[str, Any] = {}
-    exec(compile(as_text(loops), "<loops>", "exec"), names)
+    exec(compile(loops_as_text(loops), "<loops>", "exec"), names)
     out = np.full(N, np.nan)
     names["f"](NUMBERS, out)
     return out

@@ -30,7 +30,7 @@ from symgrad.loops.statements import versioning as versioning_pass
 from symgrad.loops.statements.lower import lower
 from symgrad.loops.storage import allocate
 from symgrad.loops.storage import contract as store
-from symgrad.loops.text import as_text
+from symgrad.loops.text import loops_as_text
 from symgrad.loops.verify import Verifier
 from symgrad.options import Target
 from tests.programs import leaves, random_open_program, random_program
@@ -184,7 +184,7 @@ def steps(program: Any, options: sg.Options) -> Iterator[tuple[str, LoopProgram]
     for one in (passes.UNROLL, passes.VERSIONING, passes.ALIGN):
         loops = one.apply(loops)
         yield one.name, loops
-    yield from passes.each(loops, options, TARGET)
+    yield from passes.each_pass(loops, options, TARGET)
 
 
 def run(text: str, name: str, arguments: list[Numbers], results: list[Numbers], threads: int) -> list[Numbers]:
@@ -231,7 +231,7 @@ def ran_wrong(
         before, text = text, ""
         for team in (1, 3):
             try:
-                text = text or as_text(loops)
+                text = text or loops_as_text(loops)
                 if text == before:
                     break
                 found = run(text, loops.name, arguments, expected, team)
@@ -265,7 +265,7 @@ def test_each_pass_keeps_what_is_computed(name: str, named: bool) -> None:
 @pytest.mark.usefixtures("small_bounds")
 def test_the_programs_do_what_the_passes_are_for() -> None:
     """The table is not empty of anything: tiles, threads, lanes, borders, products, parts, slots, turned arrays."""
-    last = [as_text([*steps(optimized(name, named=named)[0], sg.Options())][-1][1])
+    last = [loops_as_text([*steps(optimized(name, named=named)[0], sg.Options())][-1][1])
             for name in PROGRAMS for named in (False, True)]
     text = "\n".join(last)
     for word in (

@@ -18,7 +18,7 @@ from symgrad.loops.fusion import parallelize as threads
 from symgrad.loops.fusion import tile
 from symgrad.loops.machine import CACHE
 from symgrad.loops.nest import layout
-from symgrad.loops.passes import ALIGN, UNROLL, VERSIONING, each
+from symgrad.loops.passes import ALIGN, UNROLL, VERSIONING, each_pass
 from symgrad.loops.program import Loop, LoopProgram, Team, Walk
 from symgrad.loops.statements.lower import lower
 from symgrad.options import Target
@@ -313,7 +313,7 @@ def fused(specs: tuple[str, ...], loss: Callable[..., Any]) -> tuple[int, LoopPr
     """Count the outermost loops that fusion makes; return them with what the loops are in the end."""
     stages = sg.value_and_grad(loss, tuple(range(len(specs))), specs=specs).lower(*map(sg.spec, specs)).stages
     program = ALIGN.apply(VERSIONING.apply(UNROLL.apply(lower(stages.of("optimized")))))
-    made = dict(each(program, stages.options, Target()))
+    made = dict(each_pass(program, stages.options, Target()))
     return sum(isinstance(item, Loop) for item in made["fuse"].body), made["allocate"]
 
 

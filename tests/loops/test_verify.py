@@ -28,7 +28,7 @@ from symgrad.loops.program import (
     Walk,
     While,
 )
-from symgrad.loops.text import as_text
+from symgrad.loops.text import loops_as_text
 from symgrad.loops.verify import Verifier
 
 DOUBLE, N = np.dtype(float), 10
@@ -337,7 +337,7 @@ def test_what_is_undecided_is_counted_and_printed(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setenv("SYMGRAD_VERIFY", "1")
     made = sg.jit(lambda x: x[3] * x, specs=("f64[n]",)).lower(sg.spec("f64[n]")).stages.of("loops")
     assert made.undecided == ("lambda_, after lower: 3 < n",)
-    assert "# not verified, " in as_text(made)
+    assert "# not verified, " in loops_as_text(made)
 
 
 def test_a_value_of_an_index_needs_no_memory() -> None:
@@ -352,7 +352,7 @@ def test_routines_write_more_than_they_are_given() -> None:
 
     for specs in (("f64[5,5]", "f64[5]"), ("f64[n,n]", "f64[n]")):
         made = sg.value_and_grad(loss, argnums=(0, 1), specs=specs, options=sg.Options(verify=True))
-        assert "routine(" in as_text(made.lower(*map(sg.spec, specs)).stages.of("loops"))
+        assert "routine(" in loops_as_text(made.lower(*map(sg.spec, specs)).stages.of("loops"))
 
 
 def test_what_a_pass_leaves_is_asked_again_where_the_rest_has_changed() -> None:

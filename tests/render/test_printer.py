@@ -14,7 +14,7 @@ from pycparser import c_ast, c_parser
 
 from symgrad.ops.declare.forms import OPS
 from symgrad.ops.declare.spelling import ctype, fill_pattern, pattern
-from symgrad.render.printer import Level, Printed, index, number, spelled
+from symgrad.render.printer import Level, Printed, c_number, in_c, index
 from tests.render.test_c import COMPILERS, STRICT
 
 F8, F4, I8, B1 = map(np.dtype, ("f8", "f4", "i8", "?"))
@@ -31,7 +31,7 @@ def leaf(dtype: np.dtype[Any], draw: random.Random) -> tuple[Printed, str]:
     if draw.random() < 0.7 or dtype == B1:
         name = f"{dtype.kind}{dtype.itemsize}_{draw.randrange(3)}"
         return Printed(name), name
-    value = number(draw.choice([-2, -1, 0, 3]) * (0.5 if dtype.kind == "f" else 1), dtype)
+    value = c_number(draw.choice([-2, -1, 0, 3]) * (0.5 if dtype.kind == "f" else 1), dtype)
     return value, f"({value.text})"
 
 
@@ -55,7 +55,7 @@ def tree(dtype: np.dtype[Any], depth: int, draw: random.Random) -> tuple[Printed
     many = [k for k in range(len(dtypes)) if not c.isidentifier() and c.count(f"{{{k}}}") > 1]
     parts = [leaf(d, draw) if k in many else tree(d, depth - 1, draw) for k, d in enumerate(dtypes)]
     whole = fill_pattern(c, [f"({text})" for _, text in parts], dtypes, dtype)
-    return spelled(c, [value for value, _ in parts], dtypes, dtype)[0], f"({whole})"
+    return in_c(c, [value for value, _ in parts], dtypes, dtype)[0], f"({whole})"
 
 
 def parsed(text: str) -> Any:
@@ -139,7 +139,7 @@ def test_the_same_numbers_as_python(tmp_path: Path) -> None:
         parts = [both(draw.randrange(depth)) for _ in range(op.arity)]
         with np.errstate(all="ignore"):
             found = float(op.numpy(*[np.float64(number) for _, number in parts]))
-        return spelled(op.c["f"], [text for text, _ in parts], [F8] * op.arity, F8)[0], found
+        return in_c(op.c["f"], [text for text, _ in parts], [F8] * op.arity, F8)[0], found
 
     cases = [both(6) for _ in range(200)]
     lines = [f"double {name} = {value!r};" for name, value in values.items()]
@@ -159,9 +159,9 @@ def test_the_same_numbers_as_python(tmp_path: Path) -> None:
 
 def test_signs_do_not_meet() -> None:
     minus, x = OPS["negative"].c["f"], Printed("x")  # type: ignore[attr-defined]
-    once = spelled(minus, [x], [F8], F8)[0]
-    assert spelled(minus, [once], [F8], F8)[0].text == "-(-x)"
-    assert spelled(minus, [number(-1.0, F8)], [F8], F8)[0].text == "-(-1.0)"
-    assert spelled("{0} - {1}", [x, once], [F8, F8], F8)[0].text == "x - -x"
+    once = in_c(minus, [x], [F8], F8)[0]
+    assert in_c(minus, [once], [F8], F8)[0].text == "-(-x)"
+    assert in_c(minus, [c_number(-1.0, F8)], [F8], F8)[0].text == "-(-1.0)"
+    assert in_c("{0} - {1}", [x, once], [F8, F8], F8)[0].text == "x - -x"
     assert once.level is Level.UNARY
     assert index(-1, str) == "-1"

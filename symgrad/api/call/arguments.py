@@ -53,7 +53,7 @@ def listed(argnums: Argnums) -> tuple[Argnum, ...]:
     return tuple(argnums) if isinstance(argnums, (tuple, list)) else (argnums,)
 
 
-def chosen(argnums: Argnums, signature: Signature, word: str = "argnums=") -> list[Chosen]:
+def chosen_arguments(argnums: Argnums, signature: Signature, word: str = "argnums=") -> list[Chosen]:
     """Find what is differentiated by.
 
     Args:
@@ -172,7 +172,7 @@ def by_argument(described: Mapping[int | str, Axes], signature: Signature) -> li
         if not any(root in (k, path_root(path)) for k, path in zip(signature.positions, signature.paths, strict=True)):
             continue  # an argument that was left out
         try:
-            (part,) = chosen((key,), signature)
+            (part,) = chosen_arguments((key,), signature)
         except ArgumentValueError:
             known = ", ".join(signature.paths)
             raise ArgumentValueError(f"dynamic names {key!r}, which is no array among the arguments {known}") from None
@@ -503,7 +503,7 @@ class Arguments:
         extents = {str(d) for d in dims if not isinstance(d, int)}
         names, shown = leaf_names(roots, paths, frozenset(extents))
         specs = tuple([leaf_spec(leaf, path) for leaf, path in zip(call.leaves, shown, strict=True)])
-        specs = specs if pattern is None else patterned(specs, pattern)
+        specs = specs if pattern is None else with_pattern(specs, pattern)
         if not any(map(is_traced, call.leaves)):  # whose extents are those of the function around this call
             known = {*bare([one.shape for one in specs])}
             for one, path in zip(specs, shown, strict=True):
@@ -576,7 +576,7 @@ def has_structure_of(call: Leaves, signature: Signature) -> bool:
     return bool(call.tree == signature.tree) and told_apart(call.statics) == told_apart(signature.statics)
 
 
-def patterned(specs: Sequence[Spec], pattern: Sequence[int | str]) -> tuple[Spec, ...]:
+def with_pattern(specs: Sequence[Spec], pattern: Sequence[int | str]) -> tuple[Spec, ...]:
     """Give specs the extents of a pattern, where a word is a name."""
     extents = iter(pattern)
 
@@ -641,7 +641,7 @@ def describe_change(
     for (key, old), (_, new) in zip(last.statics, signature.statics, strict=False):
         if told_apart(old) != told_apart(new):
             return f"the static argument {label(key)} changed from {old!r} to {new!r}"
-    specs = patterned(signature.specs, extents) if extents else signature.specs
+    specs = with_pattern(signature.specs, extents) if extents else signature.specs
     named = [f"{p}: {s}" for p, s, e in zip(signature.paths, signature.specs, specs, strict=True) if s != e]
     left = f"; left open from now on: {', '.join(named)}" if named else ""
     for path, old, new in zip(signature.paths, last.specs, specs, strict=True):

@@ -20,7 +20,7 @@ from symgrad.api.call.arguments import Arguments, Leaves, describe_change, has_s
 from symgrad.api.call.captures import Captured, captured_rng
 from symgrad.api.call.sizes import Extents, Pattern, Sizes, pattern_of
 from symgrad.build.call import MISS, Call
-from symgrad.build.progress import shown
+from symgrad.build.progress import shown_progress
 from symgrad.errors import (
     ArgumentError,
     ArgumentValueError,
@@ -534,7 +534,7 @@ class Function(Generic[P, R]):
         """Compile for a signature: the path that the conditions take at the leaves, the first of which are told."""
         from symgrad.build.toolchain.find import find
 
-        with shown(f"{self.__name__}()"):
+        with shown_progress(f"{self.__name__}()"):
             stages, program, unflatten, tree, taken, outside = self._staged(signature, leaves, told)
             built = build(stages, program, find(self._options))
         call = Call(program, built.interface, built.library, signature, self._options, unflatten, alone, outside)

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.api.call.arguments import AUTO, Argnums, Arguments, Chosen, chosen
+from symgrad.api.call.arguments import AUTO, Argnums, Arguments, Chosen, chosen_arguments
 from symgrad.api.call.function import Function, P, R
 from symgrad.api.modes.mode import Point, at, described, function, matched
 from symgrad.api.sparse.rows import RowSparse
@@ -93,7 +93,7 @@ def grad(
     array([ 3., 12.])
     """
     return function(
-        "grad", fun, _grad, {"argnums": argnums, "has_aux": has_aux, "value": False, "sparse": _checked(sparse)},
+        "grad", fun, _grad, {"argnums": argnums, "has_aux": has_aux, "value": False, "sparse": _checked_sparse(sparse)},
         static_argnums, static_argnames, specs, dynamic, options,
     )
 
@@ -115,7 +115,7 @@ def value_and_grad(
     """
     return function(
         "value_and_grad", fun, _grad,
-        {"argnums": argnums, "has_aux": has_aux, "value": True, "sparse": _checked(sparse)},
+        {"argnums": argnums, "has_aux": has_aux, "value": True, "sparse": _checked_sparse(sparse)},
         static_argnums, static_argnames, specs, dynamic, options,
     )
 
@@ -123,7 +123,7 @@ def value_and_grad(
 # -- on traced values
 
 
-def _checked(sparse: bool | str) -> bool | str:
+def _checked_sparse(sparse: bool | str) -> bool | str:
     if sparse not in (False, True, "auto"):
         raise ArgumentValueError(f"sparse={sparse!r}", instead='True, False or "auto"')
     return sparse
@@ -134,7 +134,7 @@ def _grad(
     sparse: bool | str,
 ) -> Any:
     point = loss_at(fun, signature, leaves, has_aux=has_aux)
-    wanted = chosen(argnums, point.signature)
+    wanted = chosen_arguments(argnums, point.signature)
     results, slopes = with_gradient(point, [k for one in wanted for k in one.leaves], value=value, sparse=sparse)
     rest = iter(slopes)
     found = tuple([optree.tree_unflatten(one.tree, [next(rest) for _ in one.leaves]) for one in wanted])
@@ -192,7 +192,7 @@ def with_gradient(
     slopes = []
     for k in wrt:
         parts = [next(rest) for _ in 2 * tables.get(k, [])]
-        slopes.append(point.leaves[k] if k in stays else _rows(point, k, parts) if parts else next(rest))
+        slopes.append(point.leaves[k] if k in stays else _row_gradient(point, k, parts) if parts else next(rest))
     return others, slopes
 
 
@@ -213,7 +213,7 @@ def _takes(point: Point, k: int, wrt: list[int], sparse: bool | str) -> list[Nod
     )
 
 
-def _rows(point: Point, k: int, parts: list[Any]) -> RowSparse:
+def _row_gradient(point: Point, k: int, parts: list[Any]) -> RowSparse:
     """Make the gradient by a table of what was taken of it: rows of each gather, followed by their places."""
     table = Tracer(as_node(point.outer, point.leaves[k]), point.outer)
     every = [np.ravel(at) for at in parts[1::2]]
@@ -333,7 +333,7 @@ def _with_direction(signature: inspect.Signature | None) -> inspect.Signature | 
 
 def _wanted_arguments(point: Point, argnums: Argnums) -> list[Chosen]:
     """Find what the Jacobian is by; check that, and what it is of."""
-    wanted = chosen(argnums, point.signature)
+    wanted = chosen_arguments(argnums, point.signature)
     for k in [leaf for one in wanted for leaf in one.leaves]:
         spec, path = point.signature.specs[k], point.signature.paths[k]
         if spec.dtype.kind != "f":

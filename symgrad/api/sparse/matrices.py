@@ -108,13 +108,13 @@ class Matrix:
 
     def dot(self, other: Any) -> Any:
         """As the matrix's own: a product, by a number a multiple."""
-        return self.multiply(other) if _is_number(other) else self @ other
+        return self.multiply(other) if _is_scalar(other) else self @ other
 
     def multiply(self, other: Any) -> Matrix:
         """Multiply each element by that of a dense array, or of one that is broadcast."""
-        if _is_number(other):
+        if _is_scalar(other):
             return self._of(self.data * other)
-        other = _dense(self.kind, "multiply", other)
+        other = _dense_matrix(self.kind, "multiply", other)
         own = (*[1] * (2 - other.ndim), *shape_of(other))
         if len(own) != 2 or any(have not in {1, want} for have, want in zip(own, self.shape, strict=True)):
             raise ShapeError(f"multiply: a matrix {self.shape} and an array {shapes.show(shape_of(other))}",
@@ -126,13 +126,13 @@ class Matrix:
         return self._of(self.data * gather(picked, *[self.coords[k] for k in wide], axes=tuple(range(len(wide)))))
 
     def __mul__(self, other: Any) -> Any:
-        return self @ other if _is_matrix(self.kind) and not _is_number(other) else self.multiply(other)
+        return self @ other if _is_matrix(self.kind) and not _is_scalar(other) else self.multiply(other)
 
     def __rmul__(self, other: Any) -> Any:
-        return other @ self if _is_matrix(self.kind) and not _is_number(other) else self.multiply(other)
+        return other @ self if _is_matrix(self.kind) and not _is_scalar(other) else self.multiply(other)
 
     def __truediv__(self, other: Any) -> Matrix:
-        return self.multiply(1.0 / lift(settled(other))) if not _is_number(other) else self._of(self.data / other)
+        return self.multiply(1.0 / lift(settled(other))) if not _is_scalar(other) else self._of(self.data / other)
 
     def __neg__(self) -> Matrix:
         return self._of(-self.data)
@@ -145,7 +145,7 @@ class Matrix:
     def __add__(self, other: Any) -> Any:
         if type(other) is int and other == 0:
             return self
-        other = self._as_array("+", _dense(self.kind, "+", other))
+        other = self._as_array("+", _dense_matrix(self.kind, "+", other))
         if shape_of(other) != self.shape:
             raise ShapeError(f"the sum of a matrix {self.shape} and an array {shapes.show(shape_of(other))}",
                              line=user_line())
@@ -155,7 +155,7 @@ class Matrix:
     __radd__ = __add__
 
     def __sub__(self, other: Any) -> Any:
-        return self + -_dense(self.kind, "-", other)
+        return self + -_dense_matrix(self.kind, "-", other)
 
     def __rsub__(self, other: Any) -> Any:
         return -self + other
@@ -239,7 +239,7 @@ class Matrix:
         return value
 
 
-def _refusing(name: str) -> Any:
+def _refused_method(name: str) -> Any:
     def refuse(self: Matrix, *_: Any) -> Any:
         raise _refused(self.kind, name)
 
@@ -248,7 +248,7 @@ def _refusing(name: str) -> Any:
 
 for _name in ("abs", "bool", "eq", "float", "ge", "getitem", "gt", "iter", "le", "len", "lt", "ne", "pow", "rtruediv",
               "setitem"):
-    setattr(Matrix, f"__{_name}__", _refusing(f"__{_name}__"))
+    setattr(Matrix, f"__{_name}__", _refused_method(f"__{_name}__"))
 
 
 def _format(kind: type) -> str:
@@ -259,17 +259,17 @@ def _is_matrix(kind: type) -> bool:
     return kind.__name__.endswith("matrix")
 
 
-def _is_number(value: Any) -> bool:
+def _is_scalar(value: Any) -> bool:
     return not is_sparse(type(value)) and type(value) is not Matrix and np.ndim(settled(value)) == 0
 
 
 def _refused(kind: type, name: str) -> UnsupportedError:
     return UnsupportedError(f"scipy.sparse.{kind.__name__}.{name} has no answer for traced values", line=user_line(),
-                            instead=f"one of {_DOES}; {'' if _fits(kind) else 'S.tocsr() outside; '}S.toarray() for "
+                            instead=f"one of {_DOES}; {'' if _is_matrix_class(kind) else 'S.tocsr() outside; '}S.toarray() for "
                             "a small one")
 
 
-def _dense(kind: type, name: str, value: Any) -> Any:
+def _dense_matrix(kind: type, name: str, value: Any) -> Any:
     """Return a dense operand; two sparse ones would give a pattern that is not known."""
     value = settled(value)
     if type(value) is Matrix or is_sparse(type(value)):
@@ -278,7 +278,7 @@ def _dense(kind: type, name: str, value: Any) -> Any:
 
 
 def _product(matrix: Matrix, other: Any) -> Any:
-    other = _dense(matrix.kind, "@", other)
+    other = _dense_matrix(matrix.kind, "@", other)
     if other.ndim not in {1, 2} or shape_of(other)[0] != matrix.shape[1]:
         raise ShapeError(f"matmul: a matrix {matrix.shape} and an array {shapes.show(shape_of(other))}",
                          line=user_line())
@@ -289,11 +289,11 @@ def _product(matrix: Matrix, other: Any) -> Any:
 # -- as arguments and results, and where a matrix from outside meets a traced value
 
 
-def _fits(kind: type) -> bool:
+def _is_matrix_class(kind: type) -> bool:
     return kind is Matrix or (is_sparse(kind) and _format(kind) in _BRANCHES)
 
 
-def _apart(value: Any) -> tuple[Any, Any, Any]:
+def _matrix_apart(value: Any) -> tuple[Any, Any, Any]:
     traced = type(value) is Matrix
     if len(value.shape) != 2:
         raise ArgumentError(f"a sparse array of shape {value.shape}: symgrad knows matrices")
@@ -302,7 +302,7 @@ def _apart(value: Any) -> tuple[Any, Any, Any]:
     return parts, (value.kind if traced else type(value), value.shape), names
 
 
-def _together(_: type, known: Any, branches: Any) -> Any:
+def _matrix_together(_: type, known: Any, branches: Any) -> Any:
     kind, shape = known
     if any(type(part) is not np.ndarray for part in branches):
         return Matrix(kind, shape, *branches)
@@ -312,13 +312,13 @@ def _together(_: type, known: Any, branches: Any) -> Any:
 
 def _met(name: str, matrix: Any, args: Any, kwargs: Any) -> Any:
     """Answer a method of a matrix from outside that is given a traced value."""
-    if not _fits(type(matrix)) or not hasattr(Matrix, name):
+    if not _is_matrix_class(type(matrix)) or not hasattr(Matrix, name):
         raise _refused(type(matrix), name)
-    parts, (kind, shape), _ = _apart(matrix)
+    parts, (kind, shape), _ = _matrix_apart(matrix)
     return getattr(Matrix(kind, shape, *parts), name)(*args, **kwargs)
 
 
-patterned(_fits, _apart, _together)
+patterned(_is_matrix_class, _matrix_apart, _matrix_together)
 methods("scipy.sparse", ("_base", "_compressed", "_coo", "_csc", "_csr", "_data", "_matrix"), (
     "__add__", "__matmul__", "__mul__", "__radd__", "__rmatmul__", "__rmul__", "__rsub__", "__sub__", "__truediv__",
     "dot", "multiply",

@@ -116,7 +116,7 @@ class RowSparse:
 
     def map(self, function: Any) -> RowSparse:
         """Return what a function makes of all rows together, at the same indices."""
-        made, there = function(self._values), _counted(self._places) < self.count
+        made, there = function(self._values), _numbered_rows(self._places) < self.count
         zero = np.zeros((), made.dtype)
         rows = np.where(np.reshape(there, (-1, *[1] * (self.ndim - 1))), made, zero)
         return RowSparse.made(rows, self._places, self.count, self.shape)
@@ -131,7 +131,7 @@ class RowSparse:
         """
         at, rows = self.indices, self.rows
         if is_traced(self.count):  # behind its end the last row stands again, and gives the same
-            rows = rows[np.minimum(_counted(at), self.count - 1)]
+            rows = rows[np.minimum(_numbered_rows(at), self.count - 1)]
         made = step(rows, *[x[at] for x in arrays])
         triples = zip(arrays, elsewhere or arrays, made, strict=True)
         return tuple([scatter_set(rest.astype(x.dtype), y.astype(x.dtype), at, axes=(0,), unique=False)
@@ -189,7 +189,7 @@ class RowSparse:
 def _merged(at: Any, rows: Any) -> tuple[Any, Any, Any]:
     """Add rows of equal indices: ``(rows, indices, count)``; zeros at the last index stand behind those that count."""
     order = np.argsort(at, stable=True)
-    at, each = at[order], _counted(at)
+    at, each = at[order], _numbered_rows(at)
     new = (at != at[np.maximum(each - 1, 0)]) | (each == 0)
     place = np.cumsum(new) - 1
     last = np.broadcast_to(np.max(at, initial=0), at.shape)
@@ -197,12 +197,12 @@ def _merged(at: Any, rows: Any) -> tuple[Any, Any, Any]:
     return summed, scatter_set(last, at, place, axes=(0,), unique=False), np.sum(new)
 
 
-def _counted(at: Any) -> Any:
+def _numbered_rows(at: Any) -> Any:
     """Number the elements of a vector."""
     return counting(0, shape_of(at)[0], 1) if is_traced(at) else np.arange(at.shape[0])
 
 
-def _apart(value: RowSparse) -> tuple[Any, Any, Any]:
+def _row_sparse_apart(value: RowSparse) -> tuple[Any, Any, Any]:
     """Give its branches, rows first; extents that are not known are branches, too."""
     values, at, count = value._values, value._places, value.count  # noqa: SLF001 - it is made here
     open_ = [extent for extent in value.shape if is_traced(extent)]
@@ -210,10 +210,10 @@ def _apart(value: RowSparse) -> tuple[Any, Any, Any]:
     return [values, at, count, *open_], known, ("rows", "indices", "count", *[f"extent{k}" for k in range(len(open_))])
 
 
-def _together(_: type, known: Any, branches: Any) -> Any:
+def _row_sparse_together(_: type, known: Any, branches: Any) -> Any:
     values, at, count, *rest = branches
     extents = [rest.pop(0) if extent is None else extent for extent in known]
     return RowSparse.made(values, at, count, tuple([one if is_traced(one) else int(one) for one in extents]))
 
 
-patterned(lambda kind: kind is RowSparse, _apart, _together)
+patterned(lambda kind: kind is RowSparse, _row_sparse_apart, _row_sparse_together)

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from symgrad.build.cache import store as cache
-from symgrad.build.call import Check, Interface, open_extents, ports
-from symgrad.build.load import Library, load
+from symgrad.build.call import FailedCheck, Interface, open_extents, ports
+from symgrad.build.load import Library, load_library
 from symgrad.build.toolchain.compiler import library_name
 from symgrad.errors import Line, SerializationError, warn_once
 from symgrad.ir.program import Program
@@ -68,7 +68,7 @@ def _constants(program: Program) -> dict[int, Any]:
 
 def keep(key: str, program: Program, interface: Interface, library: Library) -> None:
     """Keep how a compiled program is called, if its library is in the cache."""
-    store = cache.store()
+    store = cache.open_store()
     places = {id(array): place for place, array in _constants(program).items()}
     folder = library.c_path.parent.name
     if store is None or len(folder) != 64 or any(id(array) not in places for array in interface.data):
@@ -84,7 +84,7 @@ def keep_templates() -> None:
     """Let templates be compiled once on a machine."""
     from symgrad.render.templates import Kept, environment
 
-    store = cache.store()
+    store = cache.open_store()
     environment().bytecode_cache = None if store is None else Kept(
         lambda *words: store.recall(cache.key("template", *words)),
         lambda content, *words: store.record(cache.key("template", *words), content),
@@ -93,7 +93,7 @@ def keep_templates() -> None:
 
 def recall(key: str, program: Program) -> tuple[Interface, Library] | None:
     """Find how a program is called, and load its library; None where it must be compiled."""
-    store = cache.store()
+    store = cache.open_store()
     content = None if store is None else store.recall(key)
     if store is None or content is None:
         return None
@@ -101,7 +101,7 @@ def recall(key: str, program: Program) -> tuple[Interface, Library] | None:
         fields = json.loads(content)
         found = _take_apart(fields, program)
         library = store.find(fields["library"], library_name(found.entry))
-        return None if library is None else (found, load(library, found.entry, found.prototype))
+        return None if library is None else (found, load_library(library, found.entry, found.prototype))
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError, ArithmeticError):
         warn_once(f"interface {key}", f"the cache's record {key[:12]} is damaged; its program is compiled again")
     except OSError:  # the library does not load, or was evicted meanwhile
@@ -128,7 +128,7 @@ def _take_apart(fields: Any, program: Program) -> Interface:
         evaluated(extent, ones)
         if type(what) not in {str, int} or (line is not None and [*map(type, line)] != [str, int, str]):
             raise ValueError("not a check")
-        checks.append(Check(extent, None if line is None else Line(*line), what))
+        checks.append(FailedCheck(extent, None if line is None else Line(*line), what))
     inputs, outputs = ports(program)
     data = tuple([constants[place] for place in fields["data"]])
     return Interface(**plain, inputs=inputs, outputs=outputs, data=data, dims=extents, checks=tuple(checks))

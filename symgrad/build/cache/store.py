@@ -61,7 +61,7 @@ def location() -> Path:
     return Path(platformdirs.user_cache_dir("symgrad", appauthor=False))
 
 
-def store() -> Store | None:
+def open_store() -> Store | None:
     """Open the cache; None, with one warning, where its folder cannot be used safely (looked at once a process)."""
     folder = location()
     if folder in _stores and folder.is_dir():

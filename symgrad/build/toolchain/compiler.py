@@ -37,7 +37,7 @@ def compile_library(
     A cached library's checksum has been verified. `announce` is called before the compiler runs, where it must.
     Raises `ToolchainError` when the compiler fails twice.
     """
-    store = cache.store() if options.cache else None
+    store = cache.open_store() if options.cache else None
     seconds = limits.compile_seconds(options.compile_seconds)
     text = source.text + source.objects
     flags = flags_for(text, toolchain)

@@ -145,7 +145,7 @@ def _toolchain(argv: tuple[str, ...], options: Options) -> Toolchain | None:
     stamp = _stamp([file for file in files if file.exists()])
     questions = _stamp([Path(__file__).with_name(name) for name in _C_FILES])  # another symgrad may ask others
     key = cache.key("toolchain", *argv, "flags", *options.flags, stamp, cpu, questions)
-    store = cache.store() if options.cache else None
+    store = cache.open_store() if options.cache else None
     record = store.recall(key) if store is not None else None
     known = parse(record)
     if known is None:

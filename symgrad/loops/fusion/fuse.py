@@ -13,7 +13,7 @@ from typing import Any
 from symgrad.ir.graphs import Partition
 from symgrad.ir.notation import Access, Axis, How, Number, Role, Statement, accesses, looked_up
 from symgrad.ir.shapes import upper
-from symgrad.loops.cost import elements, estimate
+from symgrad.loops.cost import element_count, estimate
 from symgrad.loops.fusion.tile import swept_loops, tile_rows
 from symgrad.loops.machine import (
     ALIVE,
@@ -316,7 +316,7 @@ class Fusion:
             [a for a in s.touched if not a.flat and len(a.indices) > 1 and array_bytes(a.array) > NEAR_BYTES]
             for s in self.statements
         ]
-        self.work = [elements([a.extent for a in s.axes]) for s in self.statements]
+        self.work = [element_count([a.extent for a in s.axes]) for s in self.statements]
         around = [frozenset([*batch_axes(s), *looked_up_rows(s), *around_lanes(s)]) for s in self.statements]
         pairs = zip(self.axis_of, around, strict=True)
         self.around = {found for own, kept in pairs for found, axis in own.items() if axis in kept}
@@ -434,7 +434,7 @@ class Fusion:
                         taken[access.array] = upper(second.extent)
         total = 0
         for array, times in uses.items():
-            whole = elements(array.shape[1:]) * array.dtype.itemsize
+            whole = element_count(array.shape[1:]) * array.dtype.itemsize
             inside = len(times) == 1 and next(iter(times)) % 2 == 1
             total += whole // taken.get(array, 1) if inside else whole
         return total
@@ -630,7 +630,7 @@ class Fusion:
             own = self.axis_of[k][chosen]
             long = [self.axis_of[k][a] for a in remaining[k] if a is not chosen]
             for a in self.large[k]:
-                if a.indices[-1] is own and elements([i.extent for i in long if i in a.indices]) >= SIDE_BY_SIDE:
+                if a.indices[-1] is own and element_count([i.extent for i in long if i in a.indices]) >= SIDE_BY_SIDE:
                     found.setdefault(here, []).append((k, a.array))
         if not found:
             return

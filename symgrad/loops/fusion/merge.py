@@ -126,13 +126,13 @@ def _may_merge(one: PerfectNest, other: PerfectNest) -> bool:
     places = {(axis, k) for nest in (one, other) for k, loop in enumerate(nest.loops) for axis in loop.members}
     number = dict(places)
     return len(number) == len(places) and all(  # a class that is outer here and inner there is not one loop
-        not (writes or also) or together(a, b, number, len(one.loops)) or _never_meet(a, b)
+        not (writes or also) or walk_together(a, b, number, len(one.loops)) or _never_meet(a, b)
         for array in one.touches.keys() & other.touches.keys()
         for a, writes in one.touches[array] for b, also in other.touches[array]
     )
 
 
-def together(a: Access, b: Access, number: dict[Axis, int], loops: int) -> bool:
+def walk_together(a: Access, b: Access, number: dict[Axis, int], loops: int) -> bool:
     """Whether two accesses walk along each other with every loop: what one iteration touches, no other one does."""
     if a.flat or b.flat:
         return False
@@ -199,5 +199,5 @@ def _reads_first(nest: PerfectNest, old: Array, new: Array) -> bool:
     arrays = [{a.array for a in s.touched} for s in nest.body]  # type: ignore[union-attr]  # statements
     last = max(k for k, own in enumerate(arrays) if old in own)
     return last <= min(k for k, own in enumerate(arrays) if new in own) and all(
-        together(a, b, number, len(nest.loops)) for a, _ in nest.touches[old] for b, _ in nest.touches[new]
+        walk_together(a, b, number, len(nest.loops)) for a, _ in nest.touches[old] for b, _ in nest.touches[new]
     )

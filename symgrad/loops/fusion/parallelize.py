@@ -27,7 +27,7 @@ from symgrad.loops.program import (
     Share,
     Team,
     Walk,
-    nested,
+    in_loops,
     rebuild,
     temporary,
     touched,
@@ -58,7 +58,7 @@ def parallelize(program: LoopProgram, sooner: int = 1) -> LoopProgram:
     return program.with_body(tuple(body), new)
 
 
-def condition(loop: Loop, sooner: int) -> tuple[Any, int, int]:
+def when_shared(loop: Loop, sooner: int) -> tuple[Any, int, int]:
     """Say when a loop is worth sharing out, as `Loop.enough` does: an extent, or a count of operations.
 
     Where each iteration is known work, the loop's own extent tells; else the unknown extents together do.
@@ -198,7 +198,7 @@ def shared(
     tiles = loop.with_(body=rebuild(loop.body, change), team=thread)
     outer = Loop(
         thread, frozenset([thread]), (*before, tiles, *after), Walk.THREADS, shares=tuple(seen.values()),
-        enough=condition(loop, sooner),
+        enough=when_shared(loop, sooner),
     )
     added = [Loop(again, frozenset([again]), tuple(combined), Walk.SEQUENTIAL)] if combined else []
     return [*first, outer, *added, *last]
@@ -217,7 +217,7 @@ def spread(array: Array, how: How, copies: Team) -> tuple[Share, Items, Items]:
     start = Number(first_value(how, array.dtype), array.dtype)
     zero = Statement(Access(rest, begun), How.SET, start, begun)
     add = Statement(Access(array, added[1:], flat=True), how, Access(rest, added), added)
-    return Share(seen, array, rest), nested([zero], begun), nested([add], added, Walk.SEQUENTIAL)
+    return Share(seen, array, rest), in_loops([zero], begun), in_loops([add], added, Walk.SEQUENTIAL)
 
 
 def totalled(array: Array, how: How, thread: Axis, again: Axis) -> tuple[Array, Array, Items, Items, Items]:
@@ -234,4 +234,4 @@ def totalled(array: Array, how: How, thread: Axis, again: Axis) -> tuple[Array, 
     zero = Statement(Access(mine, first), How.SET, Number(first_value(how, array.dtype), array.dtype), first)
     keep = Statement(Access(kept, (thread, *store)), How.SET, Access(mine, store), store)
     add = Statement(Access(array, last), how, Access(kept, (again, *last)), (again, *last))
-    return mine, kept, nested([zero], first), nested([keep], store), nested([add], last)
+    return mine, kept, in_loops([zero], first), in_loops([keep], store), in_loops([add], last)

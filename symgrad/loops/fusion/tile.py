@@ -12,7 +12,7 @@ import numpy as np
 
 from symgrad.ir.notation import Access, Apply, Axis, How, Lookup, Number, Role, Statement, axes_of, varies
 from symgrad.ir.op import Elementwise
-from symgrad.loops.cost import elements
+from symgrad.loops.cost import element_count
 from symgrad.loops.fusion.parallelize import pays
 from symgrad.loops.machine import (
     CACHE,
@@ -28,7 +28,7 @@ from symgrad.loops.machine import (
     TILE_WHOLE,
     WHOLE_BYTES,
 )
-from symgrad.loops.program import Kind, Loop, Tile, kept, nested, paths, rebuild, temporary
+from symgrad.loops.program import Kind, Loop, Tile, in_loops, kept, paths, rebuild, temporary
 from symgrad.loops.statements.products import find_product
 from symgrad.ops.elementwise.arithmetic import add, subtract
 from symgrad.ops.elementwise.logical import equal
@@ -114,8 +114,8 @@ def partial_sums(sums: list[Statement]) -> tuple[Items, Items, dict[Array, Array
         touched = [{_range_at(one, d) for one in sums if one.target.array is array} for d in range(len(last))]
         ranges = [(axis, *found) for axis, (found, *more) in zip(last, touched, strict=True) if found and not more]
         add = add.with_(ranges=tuple(ranges))  # elsewhere nothing may have been written
-        before += nested([zero], first)
-        after += nested([add], last)
+        before += in_loops([zero], first)
+        after += in_loops([add], last)
     return before, after, named
 
 
@@ -208,7 +208,7 @@ def fit(program: LoopProgram) -> LoopProgram:
     alive: dict[Tile, int] = {}
     for array, stored in program.storage.items():
         for tile in filter(None, stored.kept.values()):
-            alive[tile] = alive.get(tile, 0) + elements(stored.shape) * array.dtype.itemsize // tile.rows
+            alive[tile] = alive.get(tile, 0) + element_count(stored.shape) * array.dtype.itemsize // tile.rows
     new: dict[Any, Tile | None] = {}
     long: dict[Any, int] = {}  # in pieces of so many rows threads share them
     for tile, team in [(loop.tile, loop.team) for loop in program.loops if loop.tile is not None]:
@@ -282,7 +282,7 @@ def _compensated(item: Item, new: list[Array]) -> tuple[Items, Items]:
     lost, term, grown = [temporary(name, array.shape, array) for name in ("lost", "term", "grown")]
     new.extend((lost, term, grown))
     start = axes_of(array.shape)
-    zero = nested([Statement(Access(lost, start), How.SET, Number(0, SINGLE), start, total.line)], start)
+    zero = in_loops([Statement(Access(lost, start), How.SET, Number(0, SINGLE), start, total.line)], start)
 
     def apply(op: Elementwise, *args: Any) -> Apply:
         return Apply(op, args, SINGLE, SINGLE)
@@ -297,4 +297,4 @@ def _compensated(item: Item, new: list[Array]) -> tuple[Items, Items]:
         step(c, apply(subtract, apply(subtract, g, here), t)),
         step(c, apply(where, finite, c, Number(0, SINGLE))), step(here, g),
     ]
-    return zero, nested(steps, axes)
+    return zero, in_loops(steps, axes)

@@ -10,7 +10,7 @@ from functools import lru_cache
 
 from symgrad.ir.notation import Statement
 from symgrad.ir.shapes import upper
-from symgrad.loops.cost import estimate, total, trips
+from symgrad.loops.cost import all_operations, estimate, trips
 from symgrad.loops.machine import BLOCKED, GUESSED, INNER, LONG_CALL, LONG_ITERATION, OUTER, SELDOM
 from symgrad.loops.program import Item, Items, Loop, LoopProgram, Walk, While, rebuild
 
@@ -27,7 +27,7 @@ def interrupts(program: LoopProgram) -> LoopProgram:
         return item.with_(poll=looks[old]) if old in looks else item
 
     body = rebuild(program.body, change, (Loop, While)) if looks else program.body
-    return program.with_(body=body, polled=bool(looks), work=total(program.body))
+    return program.with_(body=body, polled=bool(looks), work=all_operations(program.body))
 
 
 def _guess(item: Item, unknown: int) -> float:

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 from symgrad.ir.notation import Access, Apply, How, Statement, axes_of, varies
 from symgrad.loops.machine import TURNED_ROWS
-from symgrad.loops.program import Array, Item, Items, Loop, LoopProgram, nested, rebuild, temporary
+from symgrad.loops.program import Array, Item, Items, Loop, LoopProgram, in_loops, rebuild, temporary
 
 Use: TypeAlias = "tuple[Statement, tuple[Loop, ...], Access]"
 Places: TypeAlias = "dict[Array, tuple[Array, int]]"
@@ -143,4 +143,4 @@ def row_copies(array: Array, into: Array, rows: int, loop: Loop) -> Items:
     others = axes_of(last(array.shape, rows)[:-1])
     axes = (*others[:rows], loop.axis, *others[rows:])
     copy = Statement(Access(into, (*others, loop.axis)), How.SET, Access(array, axes), axes, array.line)
-    return nested([Loop(loop.axis, loop.members, (copy,), window=loop.tile)], others)
+    return in_loops([Loop(loop.axis, loop.members, (copy,), window=loop.tile)], others)

@@ -120,7 +120,7 @@ def vectorize(program: LoopProgram) -> LoopProgram:
         if loop.piece is Piece.BORDERS or (type(loop.extent) is int and loop.extent <= FEW_LANES):
             return loop
         before, counted, after = numbers_of_truths(loop, program.storage)
-        sums = lanes(counted, program.storage, named)
+        sums = lane_sums(counted, program.storage, named)
         if sums is None:
             return loop
         if sums:
@@ -208,7 +208,7 @@ def _looked_up_before(loop: Loop) -> tuple[list[Statement], Loop]:
     return before, loop.with_(body=tuple([s.mapped(*change) for s in body])) if before else loop
 
 
-def lanes(loop: Loop, storage: Storages, named: dict[Axis, Axis]) -> tuple[tuple[str, Array], ...] | None:
+def lane_sums(loop: Loop, storage: Storages, named: dict[Axis, Axis]) -> tuple[tuple[str, Array], ...] | None:
     """Return the scalar sums of a loop whose iterations are otherwise independent, None when they are not.
 
     `named` has for each axis that of the loop which walks it.

@@ -35,7 +35,7 @@ from symgrad.ir.notation import (
 from symgrad.ir.op import Elementwise, Result
 from symgrad.ir.program import Program
 from symgrad.ir.shapes import Dim, simplified
-from symgrad.loops.held import COUNTS, Again, Counter, HeldBranch, Repeat, standing
+from symgrad.loops.held import COUNTS, Again, Counter, HeldBranch, Repeat, stand_for
 from symgrad.loops.program import Array, Check, Kind, LoopProgram
 from symgrad.loops.statements.segments import by_segment, has_own_sums, segment_sum
 from symgrad.ops.arrays.views import broadcast_index
@@ -201,7 +201,7 @@ class _Lowering:
         stacked = [self.temporary((length, *y.shape), y.dtype, y.line) for y in program.outputs[carried:]]
         if length != 0:
             reads = [*[array for array, _ in inside.stands], *([count.total] if count else [])]
-            self.statements += standing(repeat, reads, [*states, *stacked], node.line)
+            self.statements += stand_for(repeat, reads, [*states, *stacked], node.line)
         return [_all_of(array) for array in (*states, *stacked)]
 
     def again(self, node: Node) -> list[Element]:
@@ -226,7 +226,7 @@ class _Lowering:
         count = self.temporary((), np.dtype(np.int64), Line("", 0, "steps = ..."))
         stacked = [self.temporary((most, *y.shape), y.dtype, y.line) for y in body.outputs[len(states) :]]
         made = [count, *states, *stacked]
-        self.statements += standing(loop, [*reads], made, node.line)
+        self.statements += stand_for(loop, [*reads], made, node.line)
         return [*map(_all_of, made)]
 
     def called(self, node: Node) -> list[Element]:
@@ -251,7 +251,7 @@ class _Lowering:
             places.append(tuple([reads.setdefault(array, len(reads)) for array, _ in inside.stands]))
         made = [self.temporary(y.shape, y.dtype, y.line) for y in node.params[0].outputs]
         branch = HeldBranch(tuple(programs), tuple(places), 0)
-        self.statements += standing(branch, [*reads], made, node.line)
+        self.statements += stand_for(branch, [*reads], made, node.line)
         return [_all_of(array) for array in made]
 
     def reading(self, own: Node, source: Element) -> None:
@@ -382,7 +382,7 @@ class _Lowering:
         if begun and self.statements[-1].target.array is array:
             self.statements.pop()  # a body begins its sums with zeros
         held = segment_sum(s, element, segment, (begin, end), begun=begun)
-        self.statements += standing(held, held.given, [held.target], node.line)
+        self.statements += stand_for(held, held.given, [held.target], node.line)
 
     def bound(
         self, statement: Statement, node: Node, arrays: dict[int, Array], *, inside: bool = False,

@@ -17,10 +17,10 @@ import numpy as np
 
 from symgrad.ir.notation import Access, Apply, Axis, How, IndexValue, Number, Statement, accesses, as_index
 from symgrad.ir.shapes import simplified, upper
-from symgrad.loops.cost import blocks, extent
+from symgrad.loops.cost import extent, register_blocks
 from symgrad.loops.held import result_of
 from symgrad.loops.machine import BLOCK_FEWEST, BLOCK_WORTH
-from symgrad.loops.program import Array, Loop, LoopProgram, Nest, Part, Product
+from symgrad.loops.program import Array, Loop, LoopProgram, Nest, Product, ProductPart
 from symgrad.loops.statements.align import shifted
 
 
@@ -42,7 +42,7 @@ def find_product(loops: Sequence[Loop], statements: Sequence[Statement]) -> Nest
             extents = [extent(loop) for loop in (rows, depth, lanes)]
             if min(extents) >= BLOCK_FEWEST and prod(extents) >= BLOCK_WORTH:
                 made = Nest(rows, depth, lanes, Product(left, part_of(s, rows, depth, lanes)))
-                found.append((blocks(made, s), len(found), made))
+                found.append((register_blocks(made, s), len(found), made))
     return min(found, key=lambda each: each[:2])[2] if found else None
 
 
@@ -64,7 +64,7 @@ def batch_axes(s: Statement) -> tuple[Axis, ...]:
     return batch if len(extents) > 2 and min(extents) >= BLOCK_FEWEST and prod(extents) >= BLOCK_WORTH else ()
 
 
-def part_of(s: Statement, rows: Loop, depth: Loop, lanes: Loop) -> Part | None:
+def part_of(s: Statement, rows: Loop, depth: Loop, lanes: Loop) -> ProductPart | None:
     """Say which terms of a product count, where that is a matter of lanes, and of loops that walk all of their axis."""
     if s.triangle is None or not _is_whole(lanes):
         return None
@@ -72,9 +72,9 @@ def part_of(s: Statement, rows: Loop, depth: Loop, lanes: Loop) -> Part | None:
     for other, is_rows in ((rows, True), (depth, False)):
         if _is_whole(other) and {larger, smaller} <= other.members | lanes.members:
             if larger in other.members and smaller in lanes.members:
-                return Part(is_rows, True, least)
+                return ProductPart(is_rows, True, least)
             if larger in lanes.members and smaller in other.members:
-                return Part(is_rows, False, least)
+                return ProductPart(is_rows, False, least)
     return None
 
 

@@ -26,7 +26,7 @@ from symgrad.ir.notation import (
     mapped,
     substitute,
 )
-from symgrad.loops.cost import elements, recomputed
+from symgrad.loops.cost import element_count, recomputed
 from symgrad.loops.machine import AGAIN, COMPARED, FEW_LEAVES
 from symgrad.loops.program import Array, LoopProgram, living
 
@@ -175,7 +175,7 @@ class _Search:
             return False
         size = array.elements
         large = [leaf for leaf in recipe.leaves if 2 * leaf.elements > size]
-        return 2 * elements([axis.extent for axis in statement.axes]) <= size and len(large) <= 1
+        return 2 * element_count([axis.extent for axis in statement.axes]) <= size and len(large) <= 1
 
     def earlier(self, access: Access, statement: Statement, phase: int) -> bool:
         """Whether to compute a value again that an earlier sweep makes: of what is stored in any case."""
@@ -190,7 +190,7 @@ class _Search:
         for s in group:
             for access in accesses(s.value):
                 kept = {*access.parts}
-                gone = elements([axis.extent for axis in s.axes if axis not in kept])
+                gone = element_count([axis.extent for axis in s.axes if axis not in kept])
                 total = access.array in self.totals
                 level = max(level, self.level.get(access.array, 0) + (total and gone > access.array.elements))
                 self.totals |= {target} if total and gone == 1 else set()

@@ -26,7 +26,7 @@ from symgrad.ir.notation import (
 )
 from symgrad.loops.held import COUNTS, Segments
 from symgrad.loops.machine import TILE_ROWS
-from symgrad.loops.program import Array, Items, Kind, Loop, Tile, While, nested, temporary, touched, walk
+from symgrad.loops.program import Array, Items, Kind, Loop, Tile, While, in_loops, temporary, touched, walk
 from symgrad.ops.declare.forms import INT
 from symgrad.ops.elementwise.logical import less
 
@@ -96,11 +96,11 @@ def segment_sum(
         s, new = s.with_(target=Access(total, rest)), [*new, total]
     here, stop = Access(number, ()), Access(end, ())
     more = Apply(COUNTS[np.add], (here, Number(1, INT)), INT, INT)
-    each = (*looked, *nested([s.with_(axes=(segment, *rest))], rest), Statement(here, How.SET, more, (segment,), line))
+    each = (*looked, *in_loops([s.with_(axes=(segment, *rest))], rest), Statement(here, How.SET, more, (segment,), line))
     items = (
-        *[item for one in before for item in nested([one], one.axes[1:])],
+        *[item for one in before for item in in_loops([one], one.axes[1:])],
         While(Apply(less, (here, stop), np.dtype(bool), INT), each, total=element.extent),
-        *[item for one in after for item in nested([one], one.axes[1:])],
+        *[item for one in after for item in in_loops([one], one.axes[1:])],
     )
     loop = in_tiles(segment, items)
     every = [access.array for item, _ in walk([loop]) for access in touched(item)]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from symgrad.ir.extents import Large, chooses
+from symgrad.ir.extents import Large, has_choice
 from symgrad.ir.notation import Access, Axis, Index, Lookup, Statement, accesses, as_index, rebuilt
 from symgrad.ir.shapes import simplified
 from symgrad.loops.machine import LARGE_EXTENTS
@@ -28,7 +28,7 @@ def versioning(lowered: LoopProgram) -> LoopProgram:
         found.update(dict.fromkeys([axis.extent for axis in s.axes]))
         for access in (s.target, *accesses(s.value)):
             found.update(dict.fromkeys([i for i in (*access.indices, *access.array.shape) if not isinstance(i, Index)]))
-    choices = [e for e in found if chooses(e)]  # extents and indices with minima, maxima and remainders
+    choices = [e for e in found if has_choice(e)]  # extents and indices with minima, maxima and remainders
     if not choices:
         return lowered
     symbols = set().union(*[e.free_symbols for e in choices])
@@ -36,7 +36,7 @@ def versioning(lowered: LoopProgram) -> LoopProgram:
     large = _LargeExtents(symbols, LARGE_EXTENTS[-1])
     for least in LARGE_EXTENTS:
         large = _LargeExtents(symbols, least)
-        if not any(chooses(large.dim(e)) for e in choices):
+        if not any(has_choice(large.dim(e)) for e in choices):
             break
     ordered = sorted(symbols, key=lambda s: str(s.name))
     return large.program(lowered).with_(least=dict.fromkeys(ordered, large.least))
@@ -80,7 +80,7 @@ class _LargeExtents(Large):
     def statement(self, s: Statement) -> Statement:
         """Copy a statement."""
         walked = s.routine.axes if s.routine is not None else ()
-        by: dict[Axis, Any] = {a: self.axis(a) for a in (*s.axes, *walked) if chooses(a.extent)}
+        by: dict[Axis, Any] = {a: self.axis(a) for a in (*s.axes, *walked) if has_choice(a.extent)}
 
         def part(p: Any) -> Any:
             if isinstance(p, Axis):

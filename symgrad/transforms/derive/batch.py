@@ -24,7 +24,7 @@ from symgrad.ops.declare import leaves
 from symgrad.ops.declare.forms import OPS
 from symgrad.trace.state import Trace, passing
 from symgrad.trace.tracer import Tracer
-from symgrad.transforms.build import make, opened
+from symgrad.transforms.build import make, opened_program
 
 
 def batch(program: Program, mapped: Sequence[bool], size: Dim) -> tuple[Program, list[bool]]:
@@ -38,7 +38,7 @@ def batch(program: Program, mapped: Sequence[bool], size: Dim) -> tuple[Program,
     Returns:
         The program for all, and which of its outputs have the axis.
     """
-    program, trace = opened(program)
+    program, trace = opened_program(program)
     graph = trace.graph
     start = len(graph) + 1
     new: dict[Node, Node] = {}
@@ -151,7 +151,7 @@ def _all(graph: Graph, x: Node, many: bool, size: Dim) -> Node:
     return x if many else make(graph, broadcast_to, x, shape=(size, *x.shape))
 
 
-def summed(parts: list[Any], mapped: Sequence[bool], g: Any) -> tuple[Any, ...]:
+def summed_over_batch(parts: list[Any], mapped: Sequence[bool], g: Any) -> tuple[Any, ...]:
     """Add the cotangents of what is the same for all examples; of guards, that one of them holds."""
     add = np.any if g.dtype.kind == "b" else np.sum
     return tuple([p if p is None or m else add(p, axis=0) for p, m in zip(parts, mapped, strict=True)])
@@ -175,7 +175,7 @@ def for_all(op: Composite, mapped: tuple[bool, ...]) -> Composite:
         def one(*ones: Any) -> Any:
             return op.vjp(*ones, **params)  # type: ignore[misc]  # what has no rule is not asked
 
-        return summed(each_of(one, (g, y, *xs), (True, True, *mapped)), mapped, g)
+        return summed_over_batch(each_of(one, (g, y, *xs), (True, True, *mapped)), mapped, g)
 
     rule = None if op.vjp is None else pull
     return Composite(op.name, op.params, evaluate=evaluate, infer=infer, body=body, vjp=rule, doc=op.doc)

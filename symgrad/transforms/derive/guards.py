@@ -27,7 +27,7 @@ from symgrad.ops.elementwise.logical import logical_not
 from symgrad.trace.state import Trace
 from symgrad.trace.tracer import Tracer
 from symgrad.transforms.build import array, known, literal, make, truth_table
-from symgrad.transforms.derive.poles import behind, is_zero, is_zero_constant, leaves_out, meant, moves
+from symgrad.transforms.derive.poles import is_zero, is_zero_constant, leaves_out, meant, moves, nodes_behind
 from symgrad.transforms.derive.rules import each_rule
 from symgrad.transforms.tuned import CONDITIONS_DEEP, GUARDS_JOINED
 
@@ -160,7 +160,7 @@ def conjunction(trace: Trace, guard: Guard) -> Any:
     return condition
 
 
-def together(trace: Trace, guard: Guard) -> Guard:
+def one_condition(trace: Trace, guard: Guard) -> Guard:
     """Join a guard to one condition: one element must have all of it, and not each part one of its own."""
     return (conjunction(trace, guard).node,) if len(guard) > 1 else guard
 
@@ -208,7 +208,7 @@ def passed(trace: Trace, node: Node, guard: Guard, wanted: Sequence[bool]) -> li
     if not guard and not any(wanted):
         return [()] * count
     if guard and not isinstance(op, Elementwise):
-        guard = together(trace, guard) if any(wanted) else guard
+        guard = one_condition(trace, guard) if any(wanted) else guard
         kept: list[list[Node]] = [[] for _ in range(count)]
         for g in guard:
             for k, carried in enumerate(_carried(trace, node, g)):
@@ -263,7 +263,7 @@ def _known_condition(node: Node, depth: int = CONDITIONS_DEEP) -> Any:
 def followed(trace: Trace, part: Node, g: Node, guard: Guard) -> Guard:
     """Carry a guard of a cotangent g to what a user's rule made of it: as far as that is zero wherever g is."""
     reached: dict[Node, Guard] = {g: guard}
-    for node in behind([part], g.number + 1):
+    for node in nodes_behind([part], g.number + 1):
         if any(i in reached for i in node.inputs):
             reached[node] = _forward(trace, node, reached)
     return reached.get(part, ())
@@ -302,7 +302,7 @@ def _carried(trace: Trace, node: Node, g: Node) -> Sequence[Node | None]:
     if _is_single(g):
         return [g if g.shape == () else _node(np.reshape(Tracer(g, trace), ()))] * count
     if op.aligned:
-        return [reduced(trace, g, node.inputs[0].shape, node.shape, node.dtype)]
+        return [guard_before_broadcast(trace, g, node.inputs[0].shape, node.shape, node.dtype)]
     if op.labels:
         return _through_einsum(trace, node, g)
     whole: Any = broadcast_to(Tracer(g, trace), shape=node.shape)
@@ -355,10 +355,10 @@ def _node(value: Any) -> Node:
 
 def fitting(trace: Trace, guard: Guard, shape: Shape, whole: Node) -> Guard:
     """Take a guard along with a cotangent that was just summed to the shape its primal had before it was stretched."""
-    return guard if shape == whole.shape else tuple([reduced(trace, g, shape, whole.shape, whole.dtype) for g in guard])
+    return guard if shape == whole.shape else tuple([guard_before_broadcast(trace, g, shape, whole.shape, whole.dtype) for g in guard])
 
 
-def reduced(trace: Trace, g: Node, shape: Shape, full: Shape, dtype: np.dtype[Any]) -> Node:
+def guard_before_broadcast(trace: Trace, g: Node, shape: Shape, full: Shape, dtype: np.dtype[Any]) -> Node:
     """Take a condition of a stretched shape back to the shape before: that it holds of one that was summed."""
     lead, own = len(full) - len(shape), len(full) - len(g.shape)
     value: Any = Tracer(g, trace)

@@ -22,9 +22,9 @@ from symgrad.ops.declare import leaves
 from symgrad.ops.declare.forms import OPS
 from symgrad.trace.state import Trace, passing
 from symgrad.trace.tracer import Tracer
-from symgrad.transforms.build import opened, written
+from symgrad.transforms.build import opened_program, written
 from symgrad.transforms.derive.control import nested, seeded
-from symgrad.transforms.derive.poles import behind, is_zero_constant, zeros_among
+from symgrad.transforms.derive.poles import is_zero_constant, nodes_behind, zeros_among
 from symgrad.transforms.derive.rules import rule
 from symgrad.transforms.derive.vjp import depends, sweep
 
@@ -49,7 +49,7 @@ def pullback(
     Raises:
         NoGradient: a value on the way has an op without a derivative.
     """
-    program, trace = opened(program)
+    program, trace = opened_program(program)
     names = names or [f"y{k}_bar" for k in of]
     bars = [fresh(trace, name, program.outputs[k]) for name, k in zip(names, of, strict=True)]
     seeds = seeded(trace, [program.outputs[k] for k in of], bars)
@@ -74,7 +74,7 @@ def pushforward(program: Program, wrt: Sequence[int], of: Sequence[int]) -> Prog
         NoGradient: a value on the way has an op without a derivative, or one whose rule is not linear.
     """
     scope = program.scope
-    program, trace = opened(program)
+    program, trace = opened_program(program)
     with passing(trace):
         _check_paths(trace, program, [program.inputs[k] for k in wrt])
         primals, program = program.inputs, replace(program, scope=trace.graph)
@@ -120,10 +120,10 @@ def fresh(trace: Trace, name: str, like: Node) -> Node:
 def outputs_are_linear(transposed: Iterable[Node], w: Sequence[Node], outputs: Iterable[Node]) -> bool:
     """Whether outputs are linear in w: affine, for w is dead in the transpose, and zero where w is."""
     stop = min([node.number for node in w], default=0)
-    if any(node in w for node in behind(transposed, stop)):
+    if any(node in w for node in nodes_behind(transposed, stop)):
         return False
     outputs = tuple(outputs)
-    zero = zeros_among(behind(outputs, stop), {*w})
+    zero = zeros_among(nodes_behind(outputs, stop), {*w})
     return all(node in zero or is_zero_constant(node) for node in outputs)
 
 
@@ -195,7 +195,7 @@ def _check_paths(trace: Trace, program: Program, wrt: Sequence[Node]) -> None:
 def broken(trace: Trace, outputs: Iterable[Node], w: Iterable[Node]) -> Op | None:
     """Find an op on a path from w to outputs that has no derivative, or is linear only piece by piece (a remainder)."""
     reached = {*w}
-    for node in behind(outputs, min([node.number for node in reached], default=0)):
+    for node in nodes_behind(outputs, min([node.number for node in reached], default=0)):
         which = [i in reached for i in node.inputs]
         if node in reached or not any(which):
             continue

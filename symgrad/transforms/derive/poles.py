@@ -178,7 +178,7 @@ def is_zero_constant(node: Node) -> bool:
     return known is not None and not known.any()
 
 
-def behind(outputs: Iterable[Node], stop: int) -> list[Node]:
+def nodes_behind(outputs: Iterable[Node], stop: int) -> list[Node]:
     """Return what outputs are made of, down to a number, each after its inputs."""
     own = [node for node in outputs if node.number >= stop]
     return sorted(reachable(own, lambda node: [i for i in needed(node) if i.number >= stop]), key=BY_NUMBER)

@@ -11,7 +11,7 @@ from symgrad.ops.adjoints import rule_of
 from symgrad.ops.batched import each
 from symgrad.ops.declare.calculus import cotangents
 from symgrad.ops.declare.forms import OPS
-from symgrad.transforms.derive.batch import each_of, summed
+from symgrad.transforms.derive.batch import each_of, summed_over_batch
 
 
 def rule(op: Any) -> Any:
@@ -49,4 +49,4 @@ def each_rule(g: Any, y: Any, *xs: Any, of: str, mapped: tuple[bool, ...], param
         return rule(op)(ones[0], None if y is None else ones[1], *x, **named)
 
     given = [v for v in (g, y, *xs) if v is not None]
-    return summed(each_of(pull, given, [True] * (len(given) - len(xs)) + list(mapped)), mapped, g)
+    return summed_over_batch(each_of(pull, given, [True] * (len(given) - len(xs)) + list(mapped)), mapped, g)

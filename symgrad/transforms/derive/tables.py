@@ -19,7 +19,7 @@ from symgrad.ir.program import Program, bodies, copied, replaced
 from symgrad.ops.control import needed, result
 from symgrad.ops.declare import leaves
 from symgrad.ops.elementwise.arithmetic import add
-from symgrad.transforms.build import input_like, literal, make, opened
+from symgrad.transforms.build import input_like, literal, make, opened_program
 from symgrad.transforms.derive.control import closed
 from symgrad.transforms.derive.vjp import depends, gradient
 
@@ -113,7 +113,7 @@ def row_gradient(program: Program, wrt: Sequence[int], tables: Mapping[int, Sequ
         A program with the outputs, and for each of `wrt` the gradient; of a table, for each time that rows are taken
         of it, their gradients and their places. Behind its inputs stand addends, which are -0.0.
     """
-    program, trace = opened(program)
+    program, trace = opened_program(program)
     by, at = dict[int, list[Node]](), dict[int, list[Node]]()
     inputs, line = [*program.inputs], trace.graph.line
     for k in wrt:

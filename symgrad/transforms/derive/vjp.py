@@ -27,7 +27,7 @@ from symgrad.ops.declare.traits import chooses
 from symgrad.trace.constants import constant
 from symgrad.trace.state import Trace, passing
 from symgrad.trace.tracer import Tracer
-from symgrad.transforms.build import make, opened, shaped
+from symgrad.transforms.build import make, opened_program, shaped
 from symgrad.transforms.derive.guards import (
     Guard,
     both,
@@ -36,9 +36,9 @@ from symgrad.transforms.derive.guards import (
     followed,
     joined,
     keeps_zeros,
+    one_condition,
     passed,
     selected,
-    together,
     unselected,
 )
 from symgrad.transforms.derive.poles import Poles, leaves_out, meant, moves
@@ -94,7 +94,7 @@ def gradient(
             line=loss.line, instead="np.sum or np.mean of it" if loss.dtype.kind == "f" else
             "a smooth function in place of what counts or compares; has_aux=True for what is not to be derived",
         )
-    program, trace = opened(program)
+    program, trace = opened_program(program)
     nodes = [node for k in wrt for node in (by or {}).get(k, [program.inputs[k]])]
     with passing(trace):
         one = Tracer(constant(trace, 1, program.outputs[output].dtype), trace).reshape(loss.shape)
@@ -144,7 +144,7 @@ def sweep(
                     arrived.setdefault(read, []).append(part)
                 continue
             if node.op is assemble:
-                _gather(trace, node, arrived, poles)
+                _gathered_cotangents(trace, node, arrived, poles)
             total = meet(trace, arrived.pop(node), poles, node)
             _own_rule(total.value.node, node)
             if node in wanted:
@@ -161,7 +161,7 @@ def sweep(
         ]
 
 
-def _gather(trace: Trace, node: Node, arrived: dict[Node, list[Cotangent]], poles: Poles) -> None:
+def _gathered_cotangents(trace: Trace, node: Node, arrived: dict[Node, list[Cotangent]], poles: Poles) -> None:
     """Let what arrived at the value that is most of an array arrive there, where slices of it are added up anyway."""
     value, index = node.inputs[1], node.param("indices")[0]
     parts, own = arrived.get(value, []), arrived[node]
@@ -254,7 +254,7 @@ def pulled(trace: Trace, node: Node, total: Cotangent, poles: Poles) -> Iterator
             part = selected(trace, guard, part)  # noqa: PLW2901 - the same cotangent, guarded
         guard = guard if chosen or wanted[k] else ()  # in front of no pole it is not needed
         if wanted[k] and part.node.shape != read.shape:
-            guard = together(trace, guard)
+            guard = one_condition(trace, guard)
         yield read, Cotangent(unbroadcast(part, read.shape), fitting(trace, guard, read.shape, part.node), chosen)
 
 

@@ -18,8 +18,8 @@ from symgrad.ir.program import Program
 from symgrad.ops.arrays.views import expand_dims
 from symgrad.ops.declare.traits import OR as EITHER
 from symgrad.ops.elementwise import logical
-from symgrad.transforms.build import array, literal, make, shaped, taken, truth_table
-from symgrad.transforms.rewrite.contractions import convolved, multiplied, slid, turned
+from symgrad.transforms.build import array, literal, make, shaped, taken_region, truth_table
+from symgrad.transforms.rewrite.contractions import convolved, multiplied, slid, transposed_sum
 from symgrad.transforms.rewrite.engine import NUMBER, PARAM, By, Run, Table, by, computed, family, rule, viewed
 from symgrad.transforms.rewrite.places import by_places, not_zero, on_diagonal, placed
 from symgrad.transforms.rewrite.views import (
@@ -29,7 +29,7 @@ from symgrad.transforms.rewrite.views import (
     placed_windows,
     put_back,
     rejoined,
-    sliced,
+    slice_behind,
 )
 from symgrad.transforms.tuned import FACTORS_DEEP
 
@@ -47,7 +47,7 @@ def cheaper(program: Program) -> Program:
     return CHEAPER(program)
 
 
-def simplified(graph: Graph, old: Node, inputs: tuple[Node, ...]) -> Node:
+def rewritten_cheaper(graph: Graph, old: Node, inputs: tuple[Node, ...]) -> Node:
     """Make a node anew and rewrite it until no rule fits."""
     return Run(CHEAPER).rewritten(graph, old, inputs)
 
@@ -79,7 +79,7 @@ def fold(run: Run, node: Node) -> Node | None:
 
 def narrow(run: Run, node: Node) -> Node | None:
     """Compute on the axes the operands depend on, and broadcast the result: ``exp(broadcast(a))``."""
-    inputs = tuple([_unbroadcast(i) for i in node.inputs])
+    inputs = tuple([_before_broadcast(i) for i in node.inputs])
     if inputs == node.inputs:
         return None
     return run.graph.node(
@@ -87,7 +87,7 @@ def narrow(run: Run, node: Node) -> Node | None:
     )
 
 
-def _unbroadcast(node: Node) -> Node:
+def _before_broadcast(node: Node) -> Node:
     """Strip what broadcasting does by itself: stretched axes, and new axes in front."""
     while node.op.aligned or (node.op is expand_dims and node.params[0] == tuple(range(len(node.params[0])))):
         node = node.inputs[0]
@@ -130,8 +130,8 @@ def absorbed(run: Run, node: Node) -> Node | None:
 
 def is_turned(x: Node) -> bool:
     """Whether a value has the elements of another one, in this order or the other one along each axis."""
-    ends = zip(taken(x) or (), x.inputs[0].shape if x.inputs else (), strict=False)
-    return taken(x) is not None and all(entry in {(0, d, 1), (d - 1, d, -1)} for entry, d in ends)
+    ends = zip(taken_region(x) or (), x.inputs[0].shape if x.inputs else (), strict=False)
+    return taken_region(x) is not None and all(entry in {(0, d, 1), (d - 1, d, -1)} for entry, d in ends)
 
 
 def anywhere(run: Run, node: Node) -> Node | None:
@@ -242,12 +242,12 @@ CHEAPER = Table(
          lambda x, order, outer: ops.transpose(x, axes=computed(
              lambda inner, outer: tuple([inner[a] for a in outer]), order, outer)),
          order=PARAM, outer=PARAM, kinds=ANY),
-    by(turned, ops.transpose, once=True),
+    by(transposed_sum, ops.transpose, once=True),
     by(multiplied, ops.sum, once=True),
     by(slid, ops.slide),
     by(convolved, ops.convolve),
     By(ordered, lambda op, _inputs: op.ordered),
-    by(sliced, ops.slice, once=True),
+    by(slice_behind, ops.slice, once=True),
     by(placed_twice, ops.place),
     by(put_back, ops.place),
     by(placed_windows, ops.sum_windows),

@@ -91,7 +91,7 @@ def _is_few(x: Node) -> bool:
     return type(x.shape[0]) is int and 0 < x.shape[0] <= TAPS
 
 
-def turned(run: Run, node: Node) -> Node | None:
+def transposed_sum(run: Run, node: Node) -> Node | None:
     """Let a sum of products have its axes in the order of its transpose, where nothing else reads it."""
     x = node.inputs[0]
     if not x.op.labels or not run.is_single(x):

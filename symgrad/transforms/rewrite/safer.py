@@ -145,7 +145,7 @@ def may_be_total(_: Any, total: Any) -> bool:
     return total is ops.sum or getattr(total, "view", False)
 
 
-def softmax(run: Run, node: Node) -> Node | None:
+def quotient_softmax(run: Run, node: Node) -> Node | None:
     """Divide exponentials, masked or weighted ones too, by their sums along axes: a softmax."""
     a, b = node.inputs
     b = b.inputs[0] if b.op.aligned else b
@@ -271,7 +271,7 @@ SAFER = Table(
     rule(lambda x, y: np.exp(x) / (np.exp(x) + np.exp(y)), lambda x, y: ops.expit(x - y),
          when=lambda x, y: x is not y),
     rule(lambda x: 2 * np.sinh(x) / (np.exp(x) + np.exp(-x)), lambda x: np.tanh(x)),
-    by(softmax, arithmetic.divide, among=may_be_total),
+    by(quotient_softmax, arithmetic.divide, among=may_be_total),
     by(weighted_mean, arithmetic.divide, among=may_be_total),
     by(exponential_over, arithmetic.divide, among=lambda x, _: x is ops.exp or may_select(x)),
 

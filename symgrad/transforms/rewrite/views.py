@@ -21,7 +21,7 @@ from symgrad.ops.arrays.views import (
     squeeze,
     transpose,
 )
-from symgrad.transforms.build import behind_spread, core, is_number, literal, make, shaped, taken
+from symgrad.transforms.build import behind_spread, core, is_number, literal, make, shaped, taken_region
 from symgrad.transforms.tuned import WRITES_BEHIND
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def _is_range(entry: Any) -> bool:
     return len(entry) == 3
 
 
-def sliced(run: Run, node: Node) -> Node | None:
+def slice_behind(run: Run, node: Node) -> Node | None:
     """Look behind what is sliced."""
     x, index = node.inputs[0], node.params[0]
     if all(_is_range(e) and e == (0, d, 1) for e, d in zip(index, x.shape, strict=True)):
@@ -209,7 +209,7 @@ def placed_twice(run: Run, node: Node) -> Node | None:
 def put_back(_run: Run, node: Node) -> Node | None:
     """Leave an array whole whose slices are placed where they were, all of them."""
     found = [core(piece) for piece in node.inputs]
-    took, put = [taken(part) for part in found], node.param("indices")
+    took, put = [taken_region(part) for part in found], node.param("indices")
     if len(took) > FEW or None in took or any(part.inputs != found[0].inputs for part in found):
         return None
     x = found[0].inputs[0]
@@ -230,7 +230,7 @@ def rejoined(run: Run, node: Node) -> Node | None:
     kept = (*node.shape[:axis], *node.shape[axis + 1 :])
     stacked = all(piece.op.ordered and (piece.shape[axis], piece.inputs[0].shape) == (1, kept) for piece in pieces)
     found = [piece.inputs[0] for piece in pieces] if stacked else pieces
-    took: list[Any] = [taken(piece) for piece in found]
+    took: list[Any] = [taken_region(piece) for piece in found]
     if len(took) == 1 or None in took or len({piece.inputs for piece in found}) > 1:
         return None
     if not all(map(regions.is_known, took)):
