@@ -97,7 +97,7 @@ class Stages:
         if stage == "c":
             return value.text  # type: ignore[no-any-return]
         if stage == "loops":
-            from symgrad.loops.text import loops_as_text as loops_as_text
+            from symgrad.loops.text import loops_as_text
 
             return loops_as_text(value)
         return as_text(value)

@@ -42,8 +42,8 @@ ROUTINES: dict[str, Callable[..., Array]] = {
     "sg_searchsorted": lambda a, v, right: np.asarray(np.searchsorted(a, v, "right" if right else "left")),
     "sg_eigh": lambda a, t: np.concatenate([OPS["eigh"].evaluate(a), t[-3:]]),
     "sg_svd": lambda a, t: np.concatenate([OPS["svd"].evaluate(a), t[-3:]]),
-    "sg_eigh_divided": lambda a, t, least: np.concatenate([OPS["eigh"].evaluate(a), t[len(a) :]]),
-    "sg_svd_divided": lambda a, t, least: np.concatenate([OPS["svd"].evaluate(a), t[min(a.shape) :]]),
+    "sg_eigh_divided": lambda a, t, _: np.concatenate([OPS["eigh"].evaluate(a), t[len(a) :]]),
+    "sg_svd_divided": lambda a, t, _: np.concatenate([OPS["svd"].evaluate(a), t[min(a.shape) :]]),
     "sg_orthonormal": lambda a, t, complete: np.concatenate([OPS["orthonormal"].evaluate(a, complete).T, t[-3:]]),
     "sg_cofactors": lambda _, a: np.concatenate([OPS["cofactors"].evaluate(a[:-4], None), a[-4:]]),
 }

@@ -356,7 +356,8 @@ def operations_of(loop: Loop) -> int:
     """Count the operations of a loop, as many as take the time of what it does; unknown extents are guessed."""
     known = _in_known_loops((loop,))
     runs = [(s, *known.get(s, (1, around))) for s, around in loop.paths]
-    return sum([effort(s) * shapes.upper(often) * element_count(walked(around)) for s, often, around in runs]) // BLOCKED
+    each = [effort(s) * shapes.upper(often) * element_count(walked(around)) for s, often, around in runs]
+    return sum(each) // BLOCKED
 
 
 def trips(loop: Loop) -> Dim:

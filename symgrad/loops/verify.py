@@ -479,7 +479,8 @@ class Section:
             for access, _, indices in site.facts.touched:
                 for part in [part for index, _ in indices for part in self.verifier.form(index)[0]]:
                     if part in site.facts.axes and part not in loops:
-                        raise wrong(f"{site}: {part.name} in {shown_access(access)} is the variable of no loop around it")
+                        shown = shown_access(access)
+                        raise wrong(f"{site}: {part.name} in {shown} is the variable of no loop around it")
 
 
 def asked(item: Cond | While) -> list[Statement]:
@@ -726,9 +727,8 @@ class _Trial:
         if span and (span[0][0] < 0 or span[-1][1] >= self.value(dim)):
             place = span[0][0] if span[0][0] < 0 else span[-1][1]
             where = f" where {self.where}" if self.where else ""
-            raise self.wrong(
-                f"{site}: {shown_index(index)} in {shown_access(access)} is {place}, outside of an extent of {dim}{where}"
-            )
+            shown = f"{shown_index(index)} in {shown_access(access)}"
+            raise self.wrong(f"{site}: {shown} is {place}, outside of an extent of {dim}{where}")
         if not self.asks or (type(index) is int and type(dim) is int):  # nothing is unknown
             return
         loop = site.loops.get(index)
@@ -810,7 +810,8 @@ class _Trial:
         if ((0, -1),) in wanted:
             return
         if not starts:
-            raise self.wrong(f"{touch.site}: {shown_access(access)} is read, and nothing was written to {access.array.name}")
+            shown = shown_access(access)
+            raise self.wrong(f"{touch.site}: {shown} is read, and nothing was written to {access.array.name}")
         if not access.flat:
             wanted = [term.span or span for term, span in zip(terms, wanted, strict=True)]
         if single and prod([last + 1 - first for span in wanted for first, last in span]) <= POINTS:
@@ -825,7 +826,8 @@ class _Trial:
             early = self.early(touch, starts)
             left, vague = early or left, not early
         if left and plain and not vague:
-            raise self.wrong(f"{touch.site}: {shown_access(access)} is read, and was not written at {shown_box(left[0])}")
+            shown = shown_access(access)
+            raise self.wrong(f"{touch.site}: {shown} is read, and was not written at {shown_box(left[0])}")
         if left:
             self.vague.add(touch.array)
             self.verifier.leave(f"{touch.site}: whether all of {shown_access(access)} is written before it is read")
@@ -1041,8 +1043,9 @@ class _Trial:
                         raise self.wrong(f"{site}: it may fail after {target.name} is written where {source.name} was")
             for read in self.touches.get(source, ()):
                 if not self._reads_first(read, write):
+                    shown = shown_access(write.access)
                     raise self.wrong(
-                        f"{read.site}: {shown_access(read.access)} may be read after {shown_access(write.access)} is written there"
+                        f"{read.site}: {shown_access(read.access)} may be read after {shown} is written there"
                     )
 
     def _reads_first(self, read: Touch, write: Touch) -> bool:
@@ -1189,7 +1192,9 @@ def shown_access(access: Access) -> str:
 
 def shown_index(index: Any) -> str:
     """Print an index."""
-    return index.name if isinstance(index, Axis) else shown_access(index.access) if isinstance(index, Lookup) else str(index)
+    if isinstance(index, Lookup):
+        return shown_access(index.access)
+    return index.name if isinstance(index, Axis) else str(index)
 
 
 def shown_box(box: Box) -> str:

@@ -41,8 +41,8 @@ FILES = {
     "sg_blas": "blas.c.jinja", "sg_gemm": "blas.c.jinja",
     "sg_argsort": "sorting.c.jinja", "sg_searchsorted": "sorting.c.jinja",
     **dict.fromkeys(
-        ("sg_rows", "sg_turns", "sg_orthonormal", "sg_eigh", "sg_svd", "sg_divided", "sg_eigh_divided", "sg_svd_divided"),
-        "decompositions.c.jinja"),
+        ("sg_rows", "sg_turns", "sg_orthonormal", "sg_eigh", "sg_svd", "sg_divided", "sg_eigh_divided",
+         "sg_svd_divided"), "decompositions.c.jinja"),
 }
 """The templates of functions of whole matrices that do not stand among linear algebra's."""
 

@@ -265,8 +265,8 @@ def _is_scalar(value: Any) -> bool:
 
 def _refused(kind: type, name: str) -> UnsupportedError:
     return UnsupportedError(f"scipy.sparse.{kind.__name__}.{name} has no answer for traced values", line=user_line(),
-                            instead=f"one of {_DOES}; {'' if _is_matrix_class(kind) else 'S.tocsr() outside; '}S.toarray() for "
-                            "a small one")
+                            instead=f"one of {_DOES}; {'' if _is_matrix_class(kind) else 'S.tocsr() outside; '}"
+                            "S.toarray() for a small one")
 
 
 def _dense_matrix(kind: type, name: str, value: Any) -> Any:

@@ -96,7 +96,8 @@ def segment_sum(
         s, new = s.with_(target=Access(total, rest)), [*new, total]
     here, stop = Access(number, ()), Access(end, ())
     more = Apply(COUNTS[np.add], (here, Number(1, INT)), INT, INT)
-    each = (*looked, *in_loops([s.with_(axes=(segment, *rest))], rest), Statement(here, How.SET, more, (segment,), line))
+    step = Statement(here, How.SET, more, (segment,), line)
+    each = (*looked, *in_loops([s.with_(axes=(segment, *rest))], rest), step)
     items = (
         *[item for one in before for item in in_loops([one], one.axes[1:])],
         While(Apply(less, (here, stop), np.dtype(bool), INT), each, total=element.extent),

@@ -32,7 +32,7 @@ LARGE = 0.77
 """An element so large beside the largest one of a vector says its sign; rounding moves few vectors over this."""
 
 DIVIDED = 96
-"""Matrices with so many rows and columns are decomposed by halves: measured, from 80 on svd is faster so, from 96 eigh."""
+"""Matrices with so many rows and columns are decomposed by halves: from 80 on svd is faster so, from 96 on eigh."""
 
 EQUAL = 100
 """Values closer than so many roundings of the largest one are taken to be equal: no decomposition tells them apart."""
@@ -65,8 +65,8 @@ def _decomposed(node: Node) -> Body:
     """Decompose, and fail where the routine left a value that is NaN."""
     (m, n), (rows, wide) = node.inputs[X].shape[-2:], node.shape[-2:]
     is_small = type(rows) is int and rows < DIVIDED
-    name, *large = (f"sg_{node.op.name}",) if is_small else (f"sg_{node.op.name}_divided", (DIVIDED,), 3 * rows + 30)
-    call, scratch = _with_scratch(node, name, rows, wide, 9 * m * n * rows, *large)
+    name, flags, below = ("", (), 3) if is_small else ("_divided", (DIVIDED,), 3 * rows + 30)
+    call, scratch = _with_scratch(node, f"sg_{node.op.name}{name}", rows, wide, 9 * m * n * rows, flags, below)
     axes, own = axes_of(node.shape), axes_of(node.shape[:-1])
     out = Statement(Access(OUT, axes), How.SET, Access(SCRATCH, axes), axes, node.line)
     value = Access(OUT, (*own, simplified(node.shape[-1] - 1)))

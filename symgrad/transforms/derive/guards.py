@@ -355,7 +355,9 @@ def _node(value: Any) -> Node:
 
 def fitting(trace: Trace, guard: Guard, shape: Shape, whole: Node) -> Guard:
     """Take a guard along with a cotangent that was just summed to the shape its primal had before it was stretched."""
-    return guard if shape == whole.shape else tuple([guard_before_broadcast(trace, g, shape, whole.shape, whole.dtype) for g in guard])
+    if shape == whole.shape:
+        return guard
+    return tuple([guard_before_broadcast(trace, g, shape, whole.shape, whole.dtype) for g in guard])
 
 
 def guard_before_broadcast(trace: Trace, g: Node, shape: Shape, full: Shape, dtype: np.dtype[Any]) -> Node:
