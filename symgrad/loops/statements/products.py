@@ -8,19 +8,31 @@ around the call.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
-from itertools import combinations, pairwise, product
+from itertools import product
 from math import prod
 from typing import Any
 
 import numpy as np
 
-from symgrad.ir.notation import Access, Apply, Axis, How, IndexValue, Number, Statement, accesses, as_index
+from symgrad.ir import shapes
+from symgrad.ir.notation import (
+    Access,
+    Apply,
+    Axis,
+    How,
+    IndexValue,
+    LinearIndex,
+    Number,
+    Statement,
+    accesses,
+    as_index,
+    linear,
+    substitute,
+)
 from symgrad.ir.shapes import simplified, upper
 from symgrad.loops.cost import extent, register_blocks
-from symgrad.loops.held import result_of
 from symgrad.loops.machine import BLOCK_FEWEST, BLOCK_WORTH
-from symgrad.loops.program import Array, Loop, LoopProgram, Nest, Product, ProductPart
+from symgrad.loops.program import Array, Loop, LoopProgram, Nest, Product, ProductPart, Storage, Walk, rebuild
 from symgrad.loops.statements.align import shifted
 
 
@@ -42,7 +54,8 @@ def find_product(loops: Sequence[Loop], statements: Sequence[Statement]) -> Nest
             extents = [extent(loop) for loop in (rows, depth, lanes)]
             if min(extents) >= BLOCK_FEWEST and prod(extents) >= BLOCK_WORTH:
                 made = Nest(rows, depth, lanes, Product(left, part_of(s, rows, depth, lanes)))
-                found.append((register_blocks(made, s), len(found), made))
+                times = prod([extent(loop) for loop in loops if loop not in made.loops])
+                found.append((times * register_blocks(made, s), len(found), made))
     return min(found, key=lambda each: each[:2])[2] if found else None
 
 
@@ -96,47 +109,65 @@ def _product_role(loop: Loop, target: Access, left: Any, right: Any) -> str:
 
 
 def collapse(program: LoopProgram) -> LoopProgram:
-    """Let the rows of two axes be rows of one, of what is there as a whole: ``x[t, b] @ W`` for all t is one product.
+    """Let the loop around a product be one with its rows, depth or lanes: ``x[t, b] @ W`` for all t is one product.
 
-    That is what loops with programs of their own make and read, and inputs; what else touches it could share a loop.
+    So it is where both walk axes that are side by side in every array that has them, which is there as a whole.
     """
-    plain = [s for s in program.statements if result_of(s) is None]
-    if len(plain) == len(program.statements):
-        return program
-    shared = {a.array for s in plain if not s.is_contraction and not isinstance(s.value, Number) for a in s.touched}
 
-    def collapsed(s: Statement) -> Statement:
-        for first, second in combinations(s.axes, 2) if s.is_contraction and s.triangle is None else ():
-            found = [_side_by_side(a, first, second) for a in s.touched]
-            arrays = {a.array for a, beside in zip(s.touched, found, strict=True) if beside}
-            free = all(array.is_given or array not in shared for array in arrays)
-            if None not in found and 0 < sum(map(bool, found)) < len(found) and free:
-                axis = Axis(second.name, first.extent * second.extent)
-                change = partial(_on_one_axis, first=first, second=second, axis=axis)
-                return s.mapped(change, lambda i: i, axes=(axis, *[a for a in s.axes if a not in {first, second}]))
-        return s
+    def change(_: Loop, loop: Loop) -> Loop:
+        inner, *more = loop.body
+        if more or not isinstance(inner, Loop) or inner.product is None or not _is_plain(loop):
+            return loop
+        nest, s = inner.nest, inner.nest.statement
+        places = [_whole_place(access, program.storage[access.array]) for access in s.touched]
+        if s.ranges or s.triangle is not None:
+            return loop
+        for one in filter(_is_plain, nest.loops):
+            if all(each is not None and _follow(each, loop, one) for each in places):
+                return _joined(loop, one, nest)
+        return loop
 
-    return program.with_body(tuple(map(collapsed, program.statements)))
+    return program.with_body(rebuild(program.body, change, Loop))
 
 
-def _side_by_side(access: Access, first: Axis, second: Axis) -> bool | None:
-    """Whether an access has two axes, all of both one after the other; None where it has them in another way."""
-    if not access.along({first, second}):
-        return False
-    dims = dict(zip(access.indices, access.array.shape, strict=False))
-    beside = (first, second) in pairwise(access.indices) and not access.flat and access.parts.count(first) == 1
-    whole = beside and access.parts.count(second) == 1 and (dims[first], dims[second]) == (first.extent, second.extent)
-    return True if whole else None
+def _is_plain(loop: Loop) -> bool:
+    return loop.tile is None and loop.window is None and loop.walk is Walk.FREE
 
 
-def _on_one_axis(access: Access, first: Axis, second: Axis, axis: Axis) -> Access:
-    if second not in access.indices:
-        return access
-    index, step = 0, 1
-    for i, dim in zip(reversed(access.indices), reversed(access.array.shape), strict=True):
-        index += step * (axis if i is second else 0 if i is first else i)
-        step *= dim
-    return Access(access.array, (as_index(index),), flat=True)
+def _whole_place(access: Access, stored: Storage) -> LinearIndex | None:
+    """Return where in an array an access is; None where only a part of it is there."""
+    whole = stored.is_memory and len(stored.kept) == len(access.array.shape) and not any(stored.kept.values())
+    return linear(_place(access)) if whole or access.array.is_given else None
+
+
+def _place(access: Access) -> Any:
+    if access.flat:
+        return access.indices[0]
+    steps = shapes.strides(access.array.shape)
+    return as_index(sum([index * step for index, step in zip(access.indices, steps, strict=True)]))
+
+
+def _follow(place: LinearIndex, outer: Loop, inner: Loop) -> bool:
+    """Whether what an outer loop walks in memory follows what an inner one does, where either walks at all."""
+    far, near = [sum([step for axis, step in place.terms if axis in loop.members]) for loop in (outer, inner)]
+    return bool(simplified(far - near * inner.extent) == 0)
+
+
+def _joined(outer: Loop, inner: Loop, nest: Nest) -> Loop:
+    """Let one loop of a nest walk what a loop around it does, too."""
+    axis = Axis(inner.axis.name, simplified(outer.extent * inner.extent))
+    by: dict[Axis, Any] = {**dict.fromkeys(outer.members, 0), **dict.fromkeys(inner.members, axis)}
+
+    def change(access: Access) -> Access:
+        here = access.along({*by})
+        return Access(access.array, (substitute(_place(access), by),), flat=True) if here else access
+
+    s = nest.statement
+    joined: Any = s.mapped(change, lambda i: i, axes=(axis, *[a for a in s.axes if a not in by]))
+    for loop in reversed(nest.loops):
+        made = {"axis": axis, "members": frozenset([axis])} if loop is inner else {}
+        joined = loop.with_(body=(joined,), **made)
+    return joined  # type: ignore[no-any-return]  # the outermost
 
 
 # -- triangles
