@@ -31,7 +31,7 @@ from symgrad.loops.machine import (
     TINY,
 )
 from symgrad.loops.program import Array, Item, Items, Loop, LoopProgram
-from symgrad.loops.statements.products import batch_axes, is_block
+from symgrad.loops.statements.products import batch_axes, is_block, stays_product
 from symgrad.loops.statements.unroll import around_lanes
 
 
@@ -375,7 +375,7 @@ class Fusion:
         products = [k for k in part if self.products[k]]
         heavy = (  # products are done one after the other, each of them long
             second is None and any(self.work[k] >= HEAVY * upper(chosen.extent) for k in products)
-            and all(self.axis_of[k][chosen] in batch_axes(self.statements[k]) for k in products)
+            and all(stays_product(self.statements[k], self.axis_of[k][chosen]) for k in products)
             and all(axis is not self.axis_of[k][chosen] for k in part for axis, _, _ in self.statements[k].ranges)
         )
         return swept_loops(chosen, nests, tuple(body), self.new, heavy=heavy)

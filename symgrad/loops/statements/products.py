@@ -31,7 +31,7 @@ from symgrad.ir.notation import (
 )
 from symgrad.ir.shapes import simplified, upper
 from symgrad.loops.cost import extent, register_blocks
-from symgrad.loops.machine import BLOCK_FEWEST, BLOCK_WORTH
+from symgrad.loops.machine import BLOCK_FEWEST, BLOCK_WORTH, TILE_BLOCKS
 from symgrad.loops.program import Array, Loop, LoopProgram, Nest, Product, ProductPart, Storage, Walk, rebuild
 from symgrad.loops.statements.align import shifted
 
@@ -75,6 +75,20 @@ def batch_axes(s: Statement) -> tuple[Axis, ...]:
     batch = tuple([axis for axis in s.axes if all(axis in found for found in places)])
     extents = [upper(axis.extent) for axis in s.axes if axis not in batch]
     return batch if len(extents) > 2 and min(extents) >= BLOCK_FEWEST and prod(extents) >= BLOCK_WORTH else ()
+
+
+def stays_product(s: Statement, axis: Axis) -> bool:
+    """Whether a sum of products is long enough still where a loop around it has taken an axis.
+
+    Where that are some of several rows, each iteration packs the other operand again: for as many rows as a tile has.
+    """
+    places = [set(a.parts) for a in (s.target, *accesses(s.value))]
+    roles: dict[Axis, Any] = {one: tuple([one in found for found in places]) for one in s.axes}
+    longest = dict.fromkeys(((True, True, False), (False, True, True), (True, False, True)), 0)  # rows, depth, lanes
+    for one, role in roles.items():
+        if one is not axis and role in longest:
+            longest[role] = max(longest[role], upper(one.extent))
+    return min(longest.values()) >= BLOCK_FEWEST and longest.get(roles[axis], TILE_BLOCKS) >= TILE_BLOCKS
 
 
 def part_of(s: Statement, rows: Loop, depth: Loop, lanes: Loop) -> ProductPart | None:
