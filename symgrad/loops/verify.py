@@ -139,7 +139,7 @@ class Verifier:
         """
         for part in self.made:
             if isinstance(part, Section):
-                part.sites, part.found = [], {}
+                del part.verifier, part.sites, part.found
             else:
                 part.__dict__.clear()
         return self.undecided

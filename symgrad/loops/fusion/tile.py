@@ -223,7 +223,8 @@ def fit(program: LoopProgram) -> LoopProgram:
             rows = tile.rows
         elif tile in blocks and rows == TILE_ROWS:
             short = team is None and type(extent) is int and extent <= TILE_WHOLE
-            rows = extent if short else rows if tile in alive else 2 * rows
+            longer = tile not in alive and (type(extent) is not int or 2 * rows < extent)  # threads share tiles
+            rows = extent if short else 2 * rows if longer else rows
         if rows != tile.rows or tile.is_whole:
             new[tile] = Tile(tile.start, rows) if rows not in {tile.rows, extent} else None
         grain = GRAIN if type(extent) is not int or extent > FEW_GRAINS * GRAIN else TILE_LEAST

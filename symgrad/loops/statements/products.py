@@ -130,13 +130,13 @@ def collapse(program: LoopProgram) -> LoopProgram:
 
     def change(_: Loop, loop: Loop) -> Loop:
         inner, *more = loop.body
-        if more or not isinstance(inner, Loop) or inner.product is None or not _is_plain(loop):
+        if more or not isinstance(inner, Loop) or inner.product is None:
             return loop
         nest, s = inner.nest, inner.nest.statement
-        places = [_whole_place(access, program.storage[access.array]) for access in s.touched]
-        if s.ranges or s.triangle is not None:
+        if s.ranges or s.triangle is not None or not all(map(_is_whole_sweep, (loop, *nest.loops))):
             return loop
-        for one in filter(_is_plain, nest.loops):
+        places = [_whole_place(access, program.storage[access.array]) for access in s.touched]
+        for one in nest.loops:
             if all(each is not None and _follow(each, loop, one) for each in places):
                 return _joined(loop, one, nest)
         return loop
@@ -144,7 +144,7 @@ def collapse(program: LoopProgram) -> LoopProgram:
     return program.with_body(rebuild(program.body, change, Loop))
 
 
-def _is_plain(loop: Loop) -> bool:
+def _is_whole_sweep(loop: Loop) -> bool:
     return loop.tile is None and loop.window is None and loop.walk is Walk.FREE
 
 
