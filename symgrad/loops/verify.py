@@ -597,6 +597,7 @@ class _Trial:
                 self.touches[array] = now
                 if not now:
                     del self.touches[array]
+                    self.flows.pop(array, None)
         return moved
 
     def touched(self, section: Section) -> dict[Array, list[Touch]]:
