@@ -1021,8 +1021,9 @@ class _Trial:
                         raise self.wrong(f"{touch.site}: {array!r} has no memory")
         kept: dict[Array, list[tuple[int, int]]] = {}
         for start, touch in [flow for flows in self.flows.values() for flow in flows]:
+            both = start.site.section.held(start.access.array)  # of a share its own copies, and the sum, or one of them
             for array in touch.site.section.held(touch.access.array):  # in all of a loop that one of the two stands in
-                if storage[array].slot is not None:
+                if array in both and storage[array].slot is not None:
                     depth = len(common([start.site.around, touch.site.around]))
                     kept.setdefault(array, []).extend((start.site.reach(depth)[0], touch.site.reach(depth)[1]))
         for slot, arrays in held.items():
