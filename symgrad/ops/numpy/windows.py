@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
-from symgrad.errors import ArgumentValueError
+from symgrad.errors import ArgumentValueError, ShapeError
 from symgrad.ir import regions, shapes
 from symgrad.ir.node import Node
 from symgrad.ir.notation import Body
 from symgrad.ir.shapes import Shape
 from symgrad.ops.arrays.joining import lift
-from symgrad.ops.arrays.views import adding, as_slices, copy_body, put_body, source_index
+from symgrad.ops.arrays.views import adding, as_slices, copy_body, put_body, slice_shape, source_index
 from symgrad.ops.declare.domains import case
 from symgrad.ops.declare.forms import OPS, answers, is_traced, shape_of, structured
 
@@ -30,6 +30,12 @@ def _window_source(axes: tuple[int, ...], index: tuple[Any, ...]) -> tuple[Any, 
     starts = index[: len(index) - len(axes)]
     within = index[len(starts) :]
     return tuple([sum([w for w, axis in zip(within, axes, strict=True) if axis == k], i) for k, i in enumerate(starts)])
+
+
+def _sum_infer(g: Node, axes: tuple[int, ...], shape: Shape, index: regions.Region) -> tuple[Shape, Any]:
+    if g.shape[: len(shape)] != slice_shape(index) or len(g.shape) != len(shape) + len(axes):
+        raise ShapeError(f"cannot add windows {shapes.show(g.shape)} along {axes} to {index} of {shapes.show(shape)}")
+    return shape, g.dtype
 
 
 def _sum_value(g: Any, axes: tuple[int, ...], shape: tuple[int, ...], index: regions.Region) -> Any:
@@ -71,8 +77,8 @@ windows = structured(
 )
 
 sum_windows = structured(
-    name="sum_windows", params=("axes", "shape", "index"), infer=lambda g, axes, shape, index: (shape, g.dtype),
-    evaluate=_sum_value, body=_sum_body, moves=True,
+    name="sum_windows", params=("axes", "shape", "index"), infer=_sum_infer, evaluate=_sum_value, body=_sum_body,
+    moves=True,
     vjp=lambda g, y, x, axes, shape, index: OPS["slice"](
         OPS["windows"](g, axes=axes, sizes=shape_of(x)[len(shape) :]),
         index=(*index, *regions.whole(shape_of(x)[len(shape) :])),
@@ -92,7 +98,7 @@ def windows_answer(x: Any, window_shape: Any, axis: Any = None) -> Any:
     x = lift(x)
     sizes = window_shape if isinstance(window_shape, tuple) else (window_shape,)
     given = range(x.ndim) if axis is None else axis if isinstance(axis, tuple) else (axis,)
-    known = [dim if type(dim) is int else max(0, *sizes) for dim in shape_of(x)]
+    known = [dim if type(dim) is int else max(0, sum(sizes)) for dim in shape_of(x)]
     try:  # NumPy's own checks, of an array that takes no memory
         sliding_window_view(np.broadcast_to(np.False_, known), window_shape, axis)
     except ValueError as error:
@@ -100,7 +106,8 @@ def windows_answer(x: Any, window_shape: Any, axis: Any = None) -> Any:
     if 0 in sizes:
         raise ArgumentValueError("np.lib.stride_tricks.sliding_window_view: windows of no elements")
     axes = tuple([int(a) % x.ndim for a in given])
-    for k, size in zip(axes, sizes, strict=True):
+    for k in dict.fromkeys(axes):
         if is_traced(x) and type(extent := shape_of(x)[k]) is not int:
-            x.owner.require(int(size) - 1, extent, f"windows of {size} along axis {k}, which has fewer elements")
+            most = sum([int(size) - 1 for axis, size in zip(axes, sizes, strict=True) if axis == k])
+            x.owner.require(most, extent, f"windows of {most + 1} along axis {k}, which has fewer elements")
     return windows(x, axes=axes, sizes=tuple(map(int, sizes)))

@@ -206,6 +206,18 @@ def placed_twice(run: Run, node: Node) -> Node | None:
     return make(run.graph, node.op, *pieces, indices=tuple(places), shape=node.shape)
 
 
+def placed_windows(run: Run, node: Node) -> Node | None:
+    """Add those windows of which a slice was taken to their places, not zeros to the others."""
+    g, (axes, shape, index) = node.inputs[0], node.params
+    if g.op is not place or len(g.inputs) > 1:
+        return None
+    (region,) = g.param("indices")
+    taken, within = region[: len(shape)], region[len(shape) :]
+    if not all(map(_is_range, taken)) or within != regions.whole(g.shape[len(shape) :]):
+        return None
+    return make(run.graph, node.op, *g.inputs, axes=axes, shape=shape, index=regions.inside(taken, index))
+
+
 def put_back(_run: Run, node: Node) -> Node | None:
     """Leave an array whole whose slices are placed where they were, all of them."""
     found = [core(piece) for piece in node.inputs]
@@ -272,15 +284,3 @@ BEHIND: dict[Any, Any] = {
     broadcast_to: lambda graph, node, x, _: None if x.inputs[0].shape else shaped(graph, x.inputs[0], node.shape),
 }
 """What a slice is of what was made by these."""
-
-
-def placed_windows(run: Run, node: Node) -> Node | None:
-    """Add those windows of which a slice was taken to their places, not zeros to the others."""
-    g, (axes, shape, index) = node.inputs[0], node.params
-    if g.op is not place or len(g.inputs) > 1:
-        return None
-    (region,) = g.param("indices")
-    taken, within = region[: len(shape)], region[len(shape) :]
-    if not all(map(_is_range, taken)) or within != regions.whole(g.shape[len(shape) :]):
-        return None
-    return make(run.graph, node.op, *g.inputs, axes=axes, shape=shape, index=regions.inside(taken, index))
