@@ -645,6 +645,7 @@ def neighbours(g: Growth) -> None:
         "np.correlate({0}, {1}, 'full') * 0.3",
         "np.convolve(np.array([0.5, -0.25]), {0}, 'same')",
         "np.lib.stride_tricks.sliding_window_view({0}, 2, axis={2})",
+        "np.lib.stride_tricks.sliding_window_view({0}, 2, axis={2})[::-2]",
         "np.gradient({0}, axis={2})",
         "np.diff({0}, axis={2})",
         "np.delete({0}, 0, axis={2})",

@@ -516,7 +516,7 @@ MISTAKES: dict[str, tuple[str, bool, str, Patch]] = {
         "pairs", False, RUNNING, inside(tile, "partial_sums", lambda r: of(r, 1, nothing)),
     ),
     "collapse: rows of one begin later": ("recurrent", False, BOTH, inside(products, "_on_one_axis", one_later)),
-    "embed: nothing is carried on": ("stepped", True, RUNNING, inside(held, "nested", nothing)),
+    "embed: nothing is carried on": ("stepped", True, RUNNING, inside(held, "in_loops", nothing)),
     "embed: what is needed is overwritten": ("recurrent", False, RUNNING, instead(held, "overwrites", lambda *_: True)),
     "merge: the later one first": ("recurrent", False, BOTH, inside(merge_pass, "_one_nest", turned_around)),
     "merge: past what it needs": ("recurrent", False, BOTH, instead(merge_pass, "writes_of", lambda _: set())),
@@ -544,7 +544,9 @@ MISTAKES: dict[str, tuple[str, bool, str, Patch]] = {
     "peel: an iteration of border and interior": (
         "heat", False, RUNNING, inside(peel_pass, "beyond", lambda ends: (ends[0] + 1, ends[1])),
     ),
-    "vectorize: a sum is not apart": ("pairs", False, VERIFIER, inside(vectorize, "lanes", lambda sums: sums and ())),
+    "vectorize: a sum is not apart": (
+        "pairs", False, VERIFIER, inside(vectorize, "lane_sums", lambda sums: sums and ()),
+    ),
     "vectorize: lanes of what goes on": ("running", False, BOTH, after("vectorize", without_sums)),
     "outline: a register crosses a cut": ("long", False, BOTH, after("outline", crossing)),
     "fp_contract: a square is added": (

@@ -178,16 +178,6 @@ def test_truths_are_numbers_among_lanes() -> None:
     assert text.count("? (float)1 : (float)0") == 2
 
 
-def test_a_truth_that_is_stored_is_read_from_a_register() -> None:
-    """Nor of a byte that an iteration writes and reads again."""
-    def f(x):
-        m = x > 0
-        return np.sum(x * m), m
-
-    text = code(ran(lambda x: np.sum(np.where(f(x)[1], x, f(x)[0])), np.ones(300, np.float32)))
-    assert re.search(r"const _Bool (\w+) = .*;\s+\w+\[.*\] = \(uint8_t\)\1;", text), text
-
-
 def test_a_chain_of_tiny_loops_is_straight_line_code() -> None:
     text = code(ran(pendulum, np.array([1.0, 0.2]), np.array(2.0)))
     assert "for (" not in text
