@@ -107,6 +107,87 @@ def test_of_any_matrix(compiled: Any, kind: str) -> None:
             assert np.array_equal(s, found["svdvals"])
 
 
+def glued(n: int, between: float) -> Any:
+    """Put Wilkinson's matrices of 21 rows, whose values are pairs but for roundings, beside each other."""
+    i = np.arange(n)
+    return np.diag(np.abs(i % 21 - 10.0)) + sum(np.diag(np.where(i[1:] % 21, 1.0, between), k) for k in (-1, 1))
+
+
+def large(kind: str, n: int) -> Any:
+    """Make a matrix of a kind that is hard to put together of halves."""
+    rng, i, one = np.random.default_rng(n), np.arange(n), np.eye(n)
+    q, (d, e) = turned(rng, n), 10.0 ** rng.uniform(-15, 0, (2, n))
+    return {
+        "clusters": lambda: q * (i % 3 + 1e-13 * i) @ q.T, "pairs": lambda: q * (i // 2.0) @ q.T,
+        "graded": lambda: q * 10.0 ** (-i / 8) @ q.T, "rank five": lambda: q * (i < 5) @ q.T,
+        "glued hardly": lambda: glued(n, 1e-14), "glued": lambda: glued(n, 1e-4),
+        "of any size": lambda: np.diag(d) + np.diag(e[1:], 1), "arrow": lambda: np.diag(i) + one[0] + one[:, :1],
+        "second differences": lambda: 2 * one - np.eye(n, k=1) - np.eye(n, k=-1),
+        "largest numbers": lambda: 1e300 * rng.normal(size=(n, n)),
+        "least numbers": lambda: 1e-300 * rng.normal(size=(n, n)),
+    }[kind]()
+
+
+LARGE = {
+    96: ("pairs", "glued", "of any size", "arrow", "second differences", "largest numbers", "least numbers"),
+    79: ("pairs",), 171: ("clusters", "graded", "glued hardly"), 300: ("rank five",),
+}
+
+
+def test_of_large_matrices() -> None:
+    """Those that are decomposed by halves, beside a batch's other one: the parts multiply to it and are orthonormal."""
+    def both_of(a: Any) -> Any:
+        return np.linalg.eigh(a), np.linalg.svd(a[..., 1:], full_matrices=False)
+
+    decompose, eps = sg.jit(both_of, specs=("f64[b,n,n]",)), np.finfo(float).eps
+    for n, kinds in LARGE.items():
+        for kind in kinds:
+            given = large(kind, n)
+            size = np.max(np.abs(given))
+            parts = decompose(np.stack([given.T, given]))
+            for k, a in enumerate((given.T / size, given / size)):
+                (w, v), (u, s, t) = [[x[k] for x in each] for each in parts]
+                w, s = w / size, s / size
+                symmetric = np.tril(a) + np.tril(a, -1).T
+                allowed = n * eps * (1 + np.max(np.abs(w)))
+                assert np.max(np.abs(symmetric @ v - v * w)) < allowed, (kind, n)
+                assert np.max(np.abs(a[:, 1:] @ t.T - u * s)) < allowed, (kind, n)
+                for x in (v, u, t):
+                    assert np.max(np.abs(x.T @ x - np.eye(x.shape[1]))) < n * eps, (kind, n)
+                assert np.max(np.abs(w - np.linalg.eigvalsh(symmetric))) < allowed, (kind, n)
+                assert np.all(np.diff(w) >= 0)
+                assert np.all(np.diff(s) <= 0)
+
+
+def test_derivatives_of_large_matrices() -> None:
+    """Of functions whose derivatives are known without a decomposition, at values of which many are there twice."""
+    rng, n = np.random.default_rng(13), 97
+    q, c, way = turned(rng, n), *rng.normal(size=(2, n, n))
+    a, way = q * (1 + np.arange(n) // 2 / n) @ q.T, way + way.T
+
+    def cubes(a: Any) -> Any:
+        w, v = np.linalg.eigh(a)
+        return np.sum(c * (v * w**3 @ v.T))
+
+    def again(b: Any) -> Any:
+        u, s, v = np.linalg.svd(b, full_matrices=False)
+        return np.sum(c[:, :-1] * (u * s**3 @ v))
+
+    def all_of(a: Any, way: Any) -> Any:
+        return (sg.grad(cubes)(a), sg.hvp(lambda a: np.sum(np.linalg.eigvalsh(a) ** 3))(a, way),
+                sg.grad(again)(a[:, 1:]), sg.hvp(lambda b: np.sum(np.linalg.svdvals(b) ** 4))(a[:, 1:], way[:, 1:]))
+
+    compiled: Any = sg.jit(all_of, options=GENTLY)
+    found = compiled(a, way)
+    b, d, w = a[:, 1:], c[:, :-1], way[:, 1:]
+    of_c = c + c.T
+    wanted = [a @ a @ of_c + a @ of_c @ a + of_c @ a @ a, 3 * (a @ way + way @ a),
+              d @ b.T @ b + b @ d.T @ b + b @ b.T @ d, 4 * (w @ b.T @ b + b @ w.T @ b + b @ b.T @ w)]
+    lower = [wanted[0] - np.diag(np.diag(wanted[0])) / 2, 2 * wanted[1] - np.diag(np.diag(wanted[1]))]
+    for one, other in zip(found, [np.tril(x) for x in lower] + wanted[2:], strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-9)
+
+
 def test_the_interpreter_gives_the_same_vectors() -> None:
     """The signs of vectors are the same in C and without it; those of Q are NumPy's, too."""
     rng = np.random.default_rng(1)
@@ -310,6 +391,9 @@ ERRORS: dict[str, tuple[Any, Any, type[Exception], str]] = {
     "svd": (np.linalg.svd, np.array([[1.0, np.nan]]), LinAlgError, "SVD did not converge"),
     "of one in a batch": (
         lambda a: np.linalg.norm(a, "nuc", (1, 2)), np.array([[[1.0]], [[np.inf]]]), LinAlgError, "SVD did not"),
+    "large": (np.linalg.eigh, np.where(np.eye(99, k=-9), np.nan, 1.0), LinAlgError, "Eigenvalues did not converge"),
+    "large in a batch": (
+        np.linalg.svd, np.stack([np.ones((97, 99)), np.full((97, 99), np.inf)]), LinAlgError, "SVD did not converge"),
     "not square": (np.linalg.eigh, np.ones((2, 3)), NotSquare, r"eigh: .*\(2, 3\)"),
     "a vector": (np.linalg.svd, np.ones(3), NotSquare, "svd: 1-dimensional array"),
     "no matrix": (np.linalg.qr, np.ones(3), NotSquare, "qr: 1-dimensional array"),

@@ -77,6 +77,12 @@ def systems(A, B, M):
     return np.sum(np.tanh(x)) + np.linalg.slogdet(A)[1] + np.sum(np.linalg.det(M)) + np.sum(np.linalg.inv(M) ** 2)
 
 
+def decomposed(A, B):
+    """Decompose matrices that are large enough to be so by halves, and of a rank that is not full."""
+    (w, v), (u, s, _) = np.linalg.eigh(A), np.linalg.svd(B, full_matrices=False)
+    return np.sum(np.tanh(w) * v[0] ** 2) + np.sum(s * u[0] ** 2)
+
+
 LOSSES: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "logistic": (logistic, (rng.normal(size=5), rng.normal(size=(40, 5)), np.sign(rng.normal(size=40)))),
     "tanh_loss": (tanh_loss, (0.3, 0.2, rng.normal(size=100), rng.normal(size=100))),
@@ -93,6 +99,7 @@ LOSSES: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "systems": (
         systems, (rng.normal(size=(70, 70)) + 20 * np.eye(70), rng.normal(size=(70, 9)), rng.normal(size=(5, 4, 4))),
     ),
+    "decomposed": (decomposed, (rng.normal(size=(97, 97)), rng.normal(size=(98, 60)) @ rng.normal(size=(60, 96)) / 9)),
 }
 
 

@@ -127,7 +127,7 @@ def test_no_allocation_no_statics_no_heavy_headers(group: str) -> None:
         assert not re.search(r"\b(malloc|calloc|realloc|alloca|free)\b", text), name
         if "sg_scipy_" in text:
             continue  # SciPy's functions are called by pointers, which stand there
-        assert not re.search(r"\bstatic (?!inline|const|int32_t|void|__attribute__)", text), name
+        assert not re.search(r"\bstatic (?!const)[^({;]*[;=\[]", text), name
         assert set(re.findall(r"#include <(.*?)>", text)) <= {"math.h", "stdint.h"}, name
 
 

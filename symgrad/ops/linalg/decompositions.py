@@ -65,7 +65,7 @@ def _decomposed(node: Node) -> Body:
     """Decompose, and fail where the routine left a value that is NaN."""
     (m, n), (rows, wide) = node.inputs[X].shape[-2:], node.shape[-2:]
     is_small = type(rows) is int and rows < DIVIDED
-    name, flags, below = ("", (), 3) if is_small else ("_divided", (DIVIDED,), 3 * rows + 30)
+    name, flags, below = ("", (), 3) if is_small else ("_divided", (DIVIDED,), 3 * rows + 7)
     call, scratch = _with_scratch(node, f"sg_{node.op.name}{name}", rows, wide, 9 * m * n * rows, flags, below)
     axes, own = axes_of(node.shape), axes_of(node.shape[:-1])
     out = Statement(Access(OUT, axes), How.SET, Access(SCRATCH, axes), axes, node.line)
