@@ -92,11 +92,27 @@ def stencil(x):
     return np.sum((x[1:] - x[:-1]) ** 2) + np.sum((x[:, 1:] - x[:, :-1]) ** 2)
 
 
+def around(x):
+    return np.sum((4 * x[1:-1, 1:-1] - x[2:, 1:-1] - x[:-2, 1:-1] - x[1:-1, 2:] - x[1:-1, :-2]) ** 2)
+
+
+def slices(x):
+    rows = np.maximum(x[:, ::2], x[:, 1::2])
+    return np.sum(np.maximum(rows[:, :, ::2], rows[:, :, 1::2]) ** 2)
+
+
+def pairs(x):
+    return np.sum(np.exp(-((x[:, None] - x) ** 2)))
+
+
 PLACES = rng.normal(size=(12, 8, 8, 20)), rng.normal(size=20)
 PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[Any, ...], tuple[int, ...]]] = {
     "windows of 8 x 8 places": (pooled, PLACES, (0, 1)),
     "blocks of 8 x 8 places": (blocks, PLACES, (0, 1)),
     "rows of 6 x 7 places": (normed, (rng.normal(size=(6, 7, 40)), rng.normal(size=40)), (0, 1)),
+    "four images of 8 x 8 places": (slices, (rng.normal(size=(4, 16, 16, 40)),), (0,)),
+    "neighbours on four sides of 6 x 6 places": (around, (rng.normal(size=(8, 8, 40)),), (0,)),
+    "pairs of 7 places": (pairs, (rng.normal(size=(7, 40)),), (0,)),
     "neighbours of 6 x 6 places": (stencil, (rng.normal(size=(6, 6, 40)),), (0,)),
     "pairs": (energy, (POINTS[:70],), (0,)),
     "pendulum": (pendulum, (np.array([1.0, 0.2]), np.array(2.0)), (0, 1)),

@@ -9,7 +9,7 @@ from, zeros that are overwritten are not written, and what nobody reads is not c
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import product
+from itertools import combinations, product
 from math import prod
 from typing import Any
 
@@ -91,22 +91,23 @@ def many_around_lanes(s: Statement) -> tuple[Axis, ...]:
     """List those of them that stay loops: the longest, until the statement's other tiny axes have few points.
 
     Copies of a statement for each of 8 x 8 places do what lanes do in a loop; those for each of 2 x 2 share elements.
+    Where there are too many points for copies, what is outside of such a loop, an axis of four images, is one, too.
     """
     around = around_lanes(s)
     for least in sorted({axis.extent for axis in around}, reverse=True) if around else ():
         chosen = tuple([axis for axis in around if axis.extent >= least])
         if tiny_points(tuple([axis for axis in tiny(s) if axis not in chosen])) <= FEW_POINTS:
-            return () if tiny_points(tiny(s)) <= FEW_POINTS else chosen
+            points = tiny_points(tiny(s))
+            return () if points <= FEW_POINTS else chosen if points <= UNROLLED else (*outside(s, chosen), *chosen)
     return around
 
 
-def shared_along(s: Statement) -> set[Axis]:
-    """Find the axes along which a statement's points share elements: it reads an array at several places of theirs."""
-    found: dict[tuple[Array, int], dict[Any, None]] = {}
-    for access in s.reads:
-        for d, index in enumerate(access.indices):
-            found.setdefault((access.array, d), {})[index] = None
-    return {part for places in found.values() if len(places) > 1 for index in places for part in parts(index)}
+def outside(s: Statement, chosen: tuple[Axis, ...]) -> list[Axis]:
+    """List the tiny axes of a statement's target before the first of some."""
+    places = [parts(index) for index in s.target.indices]
+    first = next(k for k, place in enumerate(places) if not set(place).isdisjoint(chosen))
+    before = {part for place in places[:first] for part in place}
+    return [axis for axis in tiny(s) if axis in before]
 
 
 def choose_axes(statements: Sequence[Statement]) -> list[tuple[Axis, ...]]:
@@ -178,7 +179,7 @@ class Apart:
         self.batches = {classes.find(axis) for s in statements for axis in batch_axes(s)}
         self.around = {classes.find(axis) for s in statements for axis in many_around_lanes(s)}
         if self.around:
-            self.around -= {classes.find(axis) for s in statements for axis in shared_along(s)}
+            self.around -= self.shared(statements)
         for s in statements:
             few = self.few(s)
             if few and is_wide(s, few) and reckons(s) and not looks_up(s) and not is_block(s, few):
@@ -187,6 +188,33 @@ class Apart:
                 if access.array.is_temporary and len(set(access.indices).intersection(few)) < len(few):
                     odd += [axis for axis in few if axis in access.indices]
         self.odd = {classes.find(place) for place in odd}
+
+    def shared(self, statements: Sequence[Statement]) -> set[Any]:
+        """Find the tiny axes whose points share elements: an array is touched at several places, `i` and `i + 1`.
+
+        So are rows of pairs, at `i` and at `j`. Of `2 i` and `2 i + 1` each element belongs to one point, as of the
+        halves at `i` and `i + 4` of four places.
+        """
+        starts: dict[tuple[Any, ...], dict[Any, None]] = {}
+        paired: set[Any] = set()
+        for s in statements:
+            walked: dict[tuple[Array, int], dict[Axis, None]] = {}
+            for access in s.touched:
+                for d, index in enumerate(access.indices):
+                    form = linear(index)
+                    if form is None or len(form.terms) != 1:
+                        continue
+                    ((axis, step),) = form.terms
+                    if type(axis) is Axis and type(axis.extent) is int and axis.extent <= TINY and type(step) is int:
+                        walked.setdefault((access.array, d), {})[axis] = None
+                        key = self.classes.find(axis), step, axis.extent, access.array, d
+                        starts.setdefault(key, {})[form.start] = None
+            paired.update([axis for axes in walked.values() if len(axes) > 1 for axis in axes])
+        return {self.classes.find(axis) for axis in paired} | {
+            own for (own, step, extent, *_), found in starts.items()
+            if any(type(a - b) is not int or ((a - b) % step == 0 and abs(a - b) < extent * abs(step))
+                   for a, b in combinations(found, 2))
+        }
 
     def few(self, s: Statement) -> tuple[Axis, ...]:
         """List a statement's tiny axes, but for loops around lanes, unless there are too many points.
