@@ -137,8 +137,9 @@ def collapse(program: LoopProgram) -> LoopProgram:
             return loop
         places = [_whole_place(access, program.storage[access.array]) for access in s.touched]
         for one in nest.loops:
-            if all(each is not None and _follow(each, loop, one) for each in places):
-                return _joined(loop, one, nest)
+            for far, near in ((loop, one), (one, loop)):
+                if all(each is not None and _follow(each, far, near) for each in places):
+                    return _joined(far, near, one, nest)
         return loop
 
     return program.with_body(rebuild(program.body, change, Loop))
@@ -161,16 +162,16 @@ def _place(access: Access) -> Any:
     return as_index(sum([index * step for index, step in zip(access.indices, steps, strict=True)]))
 
 
-def _follow(place: LinearIndex, outer: Loop, inner: Loop) -> bool:
-    """Whether what an outer loop walks in memory follows what an inner one does, where either walks at all."""
-    far, near = [sum([step for axis, step in place.terms if axis in loop.members]) for loop in (outer, inner)]
-    return bool(simplified(far - near * inner.extent) == 0)
+def _follow(place: LinearIndex, far: Loop, near: Loop) -> bool:
+    """Whether an iteration of one loop begins in memory where all of the other ends, if either walks there at all."""
+    steps = [sum([step for axis, step in place.terms if axis in loop.members]) for loop in (far, near)]
+    return bool(simplified(steps[0] - steps[1] * near.extent) == 0)
 
 
-def _joined(outer: Loop, inner: Loop, nest: Nest) -> Loop:
-    """Let one loop of a nest walk what a loop around it does, too."""
-    axis = Axis(inner.axis.name, simplified(outer.extent * inner.extent))
-    by: dict[Axis, Any] = {**dict.fromkeys(outer.members, 0), **dict.fromkeys(inner.members, axis)}
+def _joined(far: Loop, near: Loop, inner: Loop, nest: Nest) -> Loop:
+    """Let one loop of a nest, the inner of two, walk what both do."""
+    axis = Axis(inner.axis.name, simplified(far.extent * near.extent))
+    by: dict[Axis, Any] = {**dict.fromkeys(far.members, 0), **dict.fromkeys(near.members, axis)}
 
     def change(access: Access) -> Access:
         here = access.along({*by})
