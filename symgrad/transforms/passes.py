@@ -41,12 +41,13 @@ STABILIZE: tuple[Pass[Program], ...] = (
 """Before any derivative, and once more before what was traced is compiled."""
 
 INLINE = Pass(inline, Purpose.NECESSITY)
+TRIM = Pass(trim_scans, Purpose.TIME)
 LOOPS: tuple[Pass[Program], ...] = (
     Pass(join_scans, Purpose.TIME),
     Pass(hoist, Purpose.TIME),
     Pass(late_products, Purpose.TIME),
     Pass(accumulate, Purpose.TIME),
-    Pass(trim_scans, Purpose.TIME),
+    TRIM,
 )
 """Of programs with loops, before what is in these is optimized."""
 
@@ -71,10 +72,12 @@ def optimize(program: Program, options: Options) -> Program:
     """Inline composites and simplify; equal expressions are one node and dead ones are not there.
 
     Loops are made one, trimmed and emptied before their bodies are simplified: what leaves them is simplified, too.
+    They are trimmed once more of what simpler bodies no longer read.
     """
     program = _run_passes((INLINE,), program, options)
     if holds(program):
         program = within(_run_passes(LOOPS, program, options), lambda body: optimize(body, options))
+        program = _run_passes((TRIM,), program, options)
     return _run_passes(OPTIMIZE, program, options)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import scipy.integrate
 
 import symgrad as sg
 from tests import table as t
@@ -134,6 +135,11 @@ def rolled(x, W):
     return np.sum(out**2)
 
 
+def integrated(y, k):
+    """Take steps of any length, whose gradient reads few of the rows that they leave."""
+    return np.sum(scipy.integrate.odeint(lambda y, t: np.stack([y[1], np.sin(t) - k * y[0]]), y, np.linspace(0, 1, 5)))
+
+
 def loops() -> dict[str, tuple[sg.Function, tuple[Any, ...]]]:
     """Return derivatives of loops and branches, nested, of any number of steps, in runs, in batches."""
     found = {}
@@ -143,6 +149,7 @@ def loops() -> dict[str, tuple[sg.Function, tuple[Any, ...]]]:
     ours, _, (x, W), _ = both("unbounded")
     found["a batch"] = sg.vmap(sg.grad(ours), (0, None)), (np.stack([x, -2 * x, 3 * x]), W)
     found["rolled"] = sg.value_and_grad(rolled, argnums=(0, 1)), (x, W)
+    found["integrated"] = sg.grad(integrated, argnums=(0, 1)), (np.ones(2), 2.0)
     found["in runs"] = sg.value_and_grad(rolled, options=sg.Options(memory=600)), (x, W)
     return found
 
