@@ -519,3 +519,49 @@ def test_what_nested_loops_computed_by_chance(fun):
     for n in (2, 0, 1, 3) if fun is nested_fors else (1.0, 0.4, 2.0, 3.0):
         for y in (x, -x, x[::-1].copy()):
             assert abs(f(y, n) - fun(y, n)) < 1e-12, (n, y)
+
+
+def asks_twice(x, n):
+    y, z, t = x[0], 0.0 * x[0], 0.0 * x[0]
+    while t < n:
+        if y > 0.5:
+            z = 0.9 * z + y
+        y = 3.9 * y * (1 - y)
+        if y > 0.5:  # as the next round asks first
+            z = np.sin(z)
+        t = t + 1
+    return z
+
+
+def asks_of_the_last(x, n):
+    y, last, z, t = x[0], 0.5 * x[0], 0.0 * x[0], 0.0 * x[0]
+    while t < n:
+        if last > 0.5:
+            z = 0.9 * z + y
+        last = y
+        y = 3.9 * y * (1 - y)
+        if y > 0.5:
+            z = np.sin(z)
+        t = t + 1
+    return z
+
+
+def asks_before_the_loop(x, n):
+    y, z = 3.0 * x[0], 0.0 * x[0]
+    if y > 1:
+        z = z + 1
+    while y > 0.8 * x[1]:
+        if y > 1:
+            z = z + y
+        y = 0.6 * y
+        if y > 1:
+            z = z - n
+    return z
+
+
+@pytest.mark.parametrize("fun", [asks_twice, asks_of_the_last, asks_before_the_loop])
+def test_no_round_goes_by_what_another_asked(fun):
+    f = sg.jit(fun, options=sg.Options(compiler="none", paths=99))
+    for first in np.linspace(0.02, 0.98, 33):
+        for x in ([first, 0.7], [first, 0.2]):
+            np.testing.assert_allclose(f(np.array(x), 6), fun(np.array(x), 6), rtol=1e-9)

@@ -91,7 +91,8 @@ class Moment(NamedTuple):
         frame: tells the calls of the code apart; kept, so that no other call gets its identity.
         variables: the nodes of traced variables, and what plain ones are, by name and place in a structure.
         globals: of the code.
-        clock, again: how often anything had been asked, and when the same was asked again, of the same nodes, last.
+        clock: how often anything had been asked.
+        again: in this run, when one was asked again that had been asked of the same nodes, and its number; shared.
         around: the call, of the code or of what called it, that is in a loop, and where this begins; None without one.
         within: the loops that count by a traced number around, the outermost first; of each the number of the round and
             how many there are are variables of no name.
@@ -103,7 +104,7 @@ class Moment(NamedTuple):
     variables: dict[tuple[str, Any, int], Any]
     globals: dict[str, Any]
     clock: int = 0
-    again: int = 0
+    again: Sequence[tuple[int, int]] = ()
     around: tuple[FrameType, int] | None = None
     within: tuple[TracedRounds, ...] = ()
 
@@ -169,8 +170,8 @@ def moment(trace: Trace, frame: FrameType, variables: Mapping[str, Any], *, arra
         found["", steps.at, 0], found["", steps.at, 1] = steps.number, steps.count
     if trace.branches is not None and trace.branches.carrying is not None:
         found |= trace.branches.carrying.numbers(frame)
-    clock = 0 if trace.branches is None else trace.branches.clock
-    return Moment(frame.f_code, frame.f_lasti, frame, found, frame.f_globals, clock, within=within)
+    clock, again = (0, ()) if trace.branches is None else (trace.branches.clock, trace.branches.again)
+    return Moment(frame.f_code, frame.f_lasti, frame, found, frame.f_globals, clock, again, within=within)
 
 
 class Opaque:
@@ -234,7 +235,7 @@ class Branches:
         carrying: sees rounds begin, and puts traced numbers in the place of plain ones that loops carry.
         heads, through, loops: where it saw this, which of the loops ran out, and how many began.
         forks: those whose rounds were traced for all ways.
-        clock: how often anything was asked.
+        clock, again: how often anything was asked; when one was asked again, and its number.
         outputs: what is traced.
     """
 
@@ -263,6 +264,7 @@ class Branches:
         self.through: set[int] = set()
         self.forks: list[Fork] = []
         self.loops = self.clock = 0
+        self.again: list[tuple[int, int]] = []
         self.outputs: Sequence[Node] = ()
         self._told = {branch.place: branch.outcome for branch in self.told}
         self._counts: Counter[Line | None] = Counter()
@@ -351,7 +353,7 @@ class Branches:
                 self.asked += 1
                 self._record(trace, node, frame, Branch(outcome, place))
         elif (number := self._numbers.get(asked)) in self.moments:  # not of one asked before a way that is tried
-            self.moments[number] = self.moments[number]._replace(again=self.clock)
+            self.again.append((self.clock, number))
         if self.policy is not None:
             self.policy.knows |= self.policy.asked_in.get(asked, -1) not in {-1, self.policy.round}
         return self._known[asked]

@@ -317,7 +317,7 @@ def _forced(
     fork = copy.copy(branches)
     fork.forget()
     fork.taken, fork.moments, fork.seen, fork.levels, fork.policy = [], {}, {}, [[]], policy
-    fork.heads, fork.through, fork.loops = [], set(), begun
+    fork.heads, fork.through, fork.loops, fork.again = [], set(), begun, []
     refused = len(heard.refusals or ())
     before, trace.branches = trace.branches, fork
     try:

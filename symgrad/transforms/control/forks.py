@@ -130,7 +130,7 @@ class _ForkedRounds(Rounds):
         steps = self.steps = ends[-1]
         self.length = len(fork.rounds) if fork.left else steps
         self.gone = [*chain.from_iterable(fork.guards[:steps])]
-        if not self.gone or asked_again(self.program, self.gone, fork.heads[steps].clock):
+        if not self.gone or asked_again(fork.heads[steps].moment, self.gone, fork.heads[steps].clock):
             return False
         self.last = [own[steps][name] for name in self.names]
         self.last += chain.from_iterable([self.appended(head.grown) for head in fork.heads[1 : steps + 1]])

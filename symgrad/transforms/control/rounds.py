@@ -8,6 +8,7 @@ that went several ways one is made with branches in it, and a loop of that is pu
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
@@ -20,6 +21,7 @@ from symgrad.ir.op import Elementwise, Leaf, Result
 from symgrad.ir.program import BY_NUMBER, Program, afresh, copied, replaced
 from symgrad.ops.control import UNTOLD, cond, guard, result
 from symgrad.ops.declare.traits import chooses, growth
+from symgrad.trace.control.branches import Moment
 from symgrad.trace.control.forks import Round, Way
 from symgrad.transforms.build import input_like, literal, make, written
 from symgrad.transforms.control.roll import joined, slides
@@ -192,7 +194,7 @@ class Rounds(ABC):
         if one.since.get(node, one.number) < one.number:
             return True
         if node.is_constant and not node.shape:
-            return self.length > 0 and any(_same_value(one.before[name], node) for name in self.read)
+            return self.length > 0 and any(same_value(one.before[name], node) for name in self.read)
         return any(one.before[name] is node for name in self.read)
 
     def leaf(self, rounds: Sequence[Round], column: list[Node]) -> Node | None:
@@ -200,7 +202,7 @@ class Rounds(ABC):
         for name, own in zip(self.names, self.inputs, strict=True):
             if name not in self.read:
                 continue
-            if all(_same_value(one.before[name], value) for one, value in zip(rounds, column, strict=True)):
+            if all(same_value(one.before[name], value) for one, value in zip(rounds, column, strict=True)):
                 return own
         first = column[0]
         if all(node is first for node in column) and not self.moves(first):
@@ -325,10 +327,10 @@ def stands_apart(
     return made.isdisjoint(rest.nodes())
 
 
-def asked_again(program: Program, guards: Sequence[Node], last: int) -> bool:
+def asked_again(moment: Moment, guards: Sequence[Node], last: int) -> bool:
     """Whether one of these conditions was asked again after some time, where its guard has to stay."""
-    numbers = [node.param("number") for node in guards]
-    return any(program.moments[k].again > last for k in numbers if k in program.moments)
+    numbers = {node.param("number") for node in guards}
+    return any(number in numbers for _, number in moment.again[bisect_left(moment.again, (last + 1, 0)) :])
 
 
 def placed(program: Program, loops: Sequence[Rounds]) -> Program:
@@ -411,7 +413,7 @@ def _slice_at(x: Any, *rest: Any, index: Any, axis: int) -> Any:
     return made
 
 
-def _same_value(variable: Any, value: Node) -> bool:
+def same_value(variable: Any, value: Node) -> bool:
     """Whether a value is a variable: the same node, or a plain number's."""
     if isinstance(variable, Node):
         return variable is value

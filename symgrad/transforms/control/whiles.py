@@ -7,6 +7,7 @@ where one went one way only, the loop ends when it goes the other way, and the c
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain, pairwise
@@ -22,7 +23,16 @@ from symgrad.trace.control.branches import Moment
 from symgrad.trace.control.forks import Round, Way
 from symgrad.trace.control.rounds import breaks, known_by, names_alive, position, remembers, runs_out
 from symgrad.transforms.build import input_like, literal, make, written
-from symgrad.transforms.control.rounds import Bodies, Name, Rounds, asked_again, fit_together, placed, round_of
+from symgrad.transforms.control.rounds import (
+    Bodies,
+    Name,
+    Rounds,
+    asked_again,
+    fit_together,
+    placed,
+    round_of,
+    same_value,
+)
 from symgrad.transforms.control.scans import within
 from symgrad.transforms.derive.control import closed
 from symgrad.transforms.tuned import ROUNDS_PEELED
@@ -121,7 +131,7 @@ class _AskedLoop(Rounds):
         """Whether all rounds are the same."""
         if self.ends and not self.is_left():
             return False
-        if remembers(self.moment) or asked_again(self.program, self.gone, self.end.clock):
+        if remembers(self.moment) or asked_again(self.moment, self.gone, self.end.clock):
             return False
         keys = [name for name in self.variables[0] if name[0] in self.alive]
         if any(keys != [name for name in own if name[0] in self.alive] for own in self.variables):
@@ -140,6 +150,8 @@ class _AskedLoop(Rounds):
             self.begun[self.names.index(number)] = self.since
         if not self.is_apart(self.last) or any(type(node.param("outcome")) is not bool for node in self.gone):
             return False
+        if self.knows():
+            return False
         self.take_variables(self.last)
         ways: dict[Way, list[Round]] = {}
         for k, own in enumerate(self.inside):
@@ -152,6 +164,24 @@ class _AskedLoop(Rounds):
                 return False
             self.made[way] = made
         return self.are_a_loop([own[name] for own in self.variables[1:-1] for name in self.names])
+
+    def knows(self) -> bool:
+        """Whether a round goes by what was asked before it, of what is another value in other rounds."""
+        clocks = [self.program.moments[node.param("number")].clock for node in self.asked]
+        numbers = [node.param("number") for node in self.asked]
+        again = self.moment.again
+        before: set[int] = set()
+        for clock, number in again[bisect_left(again, (clocks[0], 0)) : bisect_left(again, (clocks[-1], 0))]:
+            if numbers[0] <= number < numbers[bisect_left(clocks, clock) - 1]:
+                return True
+            before |= {number} if number < numbers[0] else set()
+        if not before:
+            return False
+        there = {node.param("number"): node for node in self.program.guards}
+        if not there.keys() >= before:
+            return True
+        made = Program((), tuple([there[number] for number in before])).nodes()
+        return any(same_value(value, node) for value in self.begun for node in made)
 
     def roots(self, one: Round) -> list[Node]:
         """List what a round asks and gives, and then the next condition."""
