@@ -23,7 +23,7 @@ from symgrad.ops.control import guard
 from symgrad.trace.constants import held
 from symgrad.trace.control.forks import Fork, Head, Policy
 from symgrad.trace.control.reductions import Accumulator
-from symgrad.trace.control.rounds import contents, loop_around
+from symgrad.trace.control.rounds import contents, loops_around
 from symgrad.trace.lines import is_user_code, user_frame, user_line
 from symgrad.trace.nested import settled
 from symgrad.trace.signature import flatten
@@ -93,7 +93,7 @@ class Moment(NamedTuple):
         globals: of the code.
         clock: how often anything had been asked.
         again: in this run, when one was asked again that had been asked of the same nodes, and its number; shared.
-        around: the call, of the code or of what called it, that is in a loop, and where this begins; None without one.
+        around: the loops around, of the code or of what called it, the innermost first: the call, and where it begins.
         within: the loops that count by a traced number around, the outermost first; of each the number of the round and
             how many there are are variables of no name.
     """
@@ -105,7 +105,7 @@ class Moment(NamedTuple):
     globals: dict[str, Any]
     clock: int = 0
     again: Sequence[tuple[int, int]] = ()
-    around: tuple[FrameType, int] | None = None
+    around: tuple[tuple[FrameType, int], ...] = ()
     within: tuple[TracedRounds, ...] = ()
 
     @property
@@ -268,8 +268,8 @@ class Branches:
         self.outputs: Sequence[Node] = ()
         self._told = {branch.place: branch.outcome for branch in self.told}
         self._counts: Counter[Line | None] = Counter()
-        self._known: dict[Node, bool | int] = {}
-        self._numbers: dict[Node, int] = {}
+        self._known: dict[Node, tuple[bool | int, int]] = {}  # what it came to, and the guard's number
+        self._numbers: dict[int, Node] = {}
         self._values: dict[Node, Any] = {}
         self._stands: dict[Node, Node] = {}
         self._dims: dict[Any, int] = {}
@@ -284,7 +284,7 @@ class Branches:
     def forget(self) -> None:
         """Ask of everything again, and tell what was taken before."""
         self._told = {**self._told, **{branch.place: branch.outcome for branch in self.taken}}
-        self._counts, self._known, self._around = Counter(), {}, []
+        self._counts, self._known, self._numbers, self._around = Counter(), {}, {}, []
         if self._graph is not None:
             self._graph.left, self._graph.watch = 0, None  # so that what is equal is one node again
 
@@ -300,8 +300,7 @@ class Branches:
         """Return those guards of a first call that ask nothing of its arguments: arrays from outside seldom change."""
         if self.told or not self._outside:
             return set()
-        asked = {number: node for node, number in self._numbers.items()}
-        found: dict[Node, bool] = {}
+        asked, found = self._numbers, dict[Node, bool]()
         for node in Program((), tuple([asked[k] for k in numbers if k in asked])).nodes():
             known = node.inputs or not node.is_input or node in self._outside
             found[node] = bool(known) and all(found[i] for i in node.inputs)
@@ -331,14 +330,17 @@ class Branches:
         """Return what a boolean or an integer without axes comes to; None where it has no value here."""
         asked = trace.graph.first.get(node, node)
         self.clock += 1
-        if asked not in self._known:
+        known = self._known
+        if self.policy is not None and asked not in known and not node.is_constant:
+            known = self.policy.known(user_frame(), known)
+        if asked not in known:
             line, frame = user_line(), user_frame()
             if frame is not None and self.lengths is not None:
                 self.lengths.seek(frame)
             place = line, self._counts[line]
             outcome: bool | int | None = None
             if self.policy is not None and frame is not None and node.dtype.kind == "b" and not node.is_constant:
-                outcome = self.policy(frame, asked)
+                outcome = self.policy(frame)
             if outcome is None:
                 told, found = self._told.get(place), self.value(node)
                 if found is None and self.unknown and self.lengths is not None and self:
@@ -348,15 +350,14 @@ class Branches:
                 outcome = found.item() if told is None else told
             assert outcome is not None  # noqa: S101 - told or found
             self._counts[line] += 1
-            self._known[asked] = outcome
+            number = -1
             if not node.is_constant:
                 self.asked += 1
-                self._record(trace, node, frame, Branch(outcome, place))
-        elif (number := self._numbers.get(asked)) in self.moments:  # not of one asked before a way that is tried
-            self.again.append((self.clock, number))
-        if self.policy is not None:
-            self.policy.knows |= self.policy.asked_in.get(asked, -1) not in {-1, self.policy.round}
-        return self._known[asked]
+                number = self._record(trace, node, frame, Branch(outcome, place))
+            known[asked] = outcome, number
+        elif known[asked][1] >= 0:
+            self.again.append((self.clock, known[asked][1]))
+        return known[asked][0]
 
     def head(
         self, trace: Trace, frame: FrameType, variables: Mapping[str, Any], loop: int, grown: Mapping[str, list[Any]],
@@ -391,30 +392,29 @@ class Branches:
             if self.policy is None or self.policy.left >= 0 or self.policy.short:
                 own = moment(trace, frame, frame.f_locals)._replace(around=around)
                 self.seen[number] = self.moments[number] = own
-            self._numbers[trace.graph.first.get(node, node)] = number
+            self._numbers[number] = trace.graph.first.get(node, node)
         params = branch.outcome, number
         self.levels[-1].append(trace.graph.node(guard, (node,), params, (), np.dtype(bool), branch.line))
         self.taken.append(branch)
         return number
 
-    def _within(self, graph: Graph, frame: FrameType) -> tuple[FrameType, int] | None:
-        """Let expressions behind the loops that ask be nodes of their own; return the innermost of these.
+    def _within(self, graph: Graph, frame: FrameType) -> tuple[tuple[FrameType, int], ...]:
+        """Let expressions behind the loops that ask be nodes of their own; return these, the innermost first.
 
         Behind ``b = a; a = 0.7 * a`` the value of ``0.7 * b`` is that of `a` where there was a round, and only there.
         """
         up: FrameType | None = frame
-        found = None
+        found: list[tuple[FrameType, int]] = []
         for _ in range(CALLERS):
             if up is None or not is_user_code(up.f_code.co_filename):
                 break
-            head, end = loop_around(up.f_code, up.f_lasti)
-            if head >= 0:
-                found = found or (up, head)
-                if (up, head, end) not in self._around:
-                    self._around.append((up, head, end))
+            loops = loops_around(up.f_code, up.f_lasti)
+            found += [(up, head) for head, _ in loops]
+            if loops and (up, *loops[0]) not in self._around:
+                self._around.append((up, *loops[0]))
             up = up.f_back
         self._graph, graph.watch = graph, self._leave
-        return found
+        return tuple(found)
 
     def _leave(self) -> None:
         if any(not head <= up.f_lasti <= end for up, head, end in self._around) and self._graph is not None:

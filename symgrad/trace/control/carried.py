@@ -22,6 +22,7 @@ import numpy as np
 
 from symgrad.ir.node import Node
 from symgrad.ir.program import Program
+from symgrad.ops.control import UNTOLD
 from symgrad.ops.elementwise.selection import where
 from symgrad.trace.constants import constant
 from symgrad.trace.control.branches import LARGE, Branches, Moment
@@ -43,8 +44,11 @@ def is_plain_number(value: Any) -> bool:
     return type(value) in WEAK or (issubclass(type(value), np.generic) and value.dtype.kind in "biuf")
 
 
-FORS, WHILES = 8, 3
-"""Of so many conditions a loop may be made; of fewer each is a path."""
+FORS, WHILES, LOST = 8, 3, 1
+"""Of so many conditions a loop may be made; of fewer each is a path.
+
+A loop in a `for` that may go where no round went counts as one, and is enough where a second call went another way.
+"""
 
 
 class Carrying:
@@ -217,16 +221,21 @@ class CarriedLoop(NamedTuple):
 def deciding(branches: Branches, program: Program) -> dict[Key, CarriedLoop]:
     """Find the loops whose conditions are guards, many of them, and that carry plain values or did not long ago."""
     groups: dict[Any, list[Moment]] = {}
+    lost = set[tuple[FrameType, int]]()
     numbers = [node.param("number") for node in program.guards]
     rare = branches.are_rare(numbers)
     for number in numbers:
-        moment = None if number in rare else branches.seen.get(number)
-        if moment is not None and not moment.counts and moment.around is not None:
-            groups.setdefault(moment.around, []).append(moment)
+        moment = None if number in rare else branches.seen.get(number % UNTOLD)
+        if moment is not None and not moment.counts and moment.around:
+            fors = [(frame, head) for frame, head in moment.around if runs_out(frame.f_code, head) is not None]
+            for place in dict.fromkeys([moment.around[0], *fors[:1]]):
+                groups.setdefault(place, []).append(moment)
+            lost |= {*fors[:1]} if number >= UNTOLD and branches.told else set()
     found: dict[Key, CarriedLoop] = {}
     for (frame, head), moments in groups.items():
         code = frame.f_code
-        if len(moments) < (FORS if runs_out(code, head) is not None and not branches.told else WHILES):
+        few = FORS if runs_out(code, head) is not None and not branches.told else WHILES
+        if len(moments) < (LOST if (frame, head) in lost else few):
             continue
         names = carried_names(code, head)
         columns: dict[str, dict[Any, None]] = {}

@@ -2,14 +2,14 @@
 
 One trace knows of each round the way that its values go. The function is run again, a few times, and the conditions
 in the rounds are told to go the other ways, each way once in each round, those too that rounds of former traces went;
-nothing is recorded of that but what the rounds are. Where rounds begin, `Carrying` sees. A `while` in the rounds goes
-round a few times there, however often it does in the call, so that it can be made a loop of the round.
+nothing is recorded of that but what the rounds are, and no round goes by what one before it asked. Where rounds begin,
+`Carrying` sees. A `while` in the rounds goes round a few times there, each time another way as far as there are some,
+however often it does in the call, so that it can be made a loop of the round.
 """
 
 from __future__ import annotations
 
 import copy
-from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from itertools import pairwise
@@ -19,7 +19,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from symgrad.errors import heard
 from symgrad.ir.node import Node
 from symgrad.ir.program import Program
-from symgrad.trace.control.rounds import falls_out, led_to, position, remembers, runs_out, turns
+from symgrad.trace.control.rounds import (
+    falls_out,
+    is_in_loop,
+    led_to,
+    loop_around,
+    position,
+    remembers,
+    runs_out,
+    turns,
+)
 from symgrad.trace.state import Trace
 
 if TYPE_CHECKING:
@@ -39,8 +48,8 @@ WAYS = 8
 RUNS = 64
 """So often a function is run again."""
 
-TURNS = 3
-"""So often a `while` in a round goes round: what it makes of its variables is then known of those that it made."""
+TURNS, EACH = 3, 2
+"""So often at least a `while` in a round goes round, and each way: what it makes is then known of what it made."""
 
 ASKED = 512
 """So many conditions a round asks at most: a way that Python does not go may have no end."""
@@ -77,8 +86,8 @@ class Round(NamedTuple):
     Lists that were only appended to have what the round appended; `since` says after which round each such value of
     the run was there, `number` is that of this one. `turns` are the guards of `while` statements in the round, which
     are to be loops, with what was in the variables then; nodes of the round are numbered from `start` on. `leaves` says
-    whether the loop is left in it, for where the call left it, and `knows` whether a round of the run went by what a
-    former one had asked. `told` is what variables of the run became while a `while` went round as it was told.
+    whether the loop is left in it, for where the call left it. `told` is what variables of the run became while a
+    `while` went round as it was told.
     """
 
     before: Mapping[Any, Any]
@@ -91,7 +100,6 @@ class Round(NamedTuple):
     start: int = 0
     told: Collection[Node] = ()
     leaves: bool = False
-    knows: bool = False
 
 
 class Fork(NamedTuple):
@@ -124,6 +132,53 @@ class Enough(BaseException):
     """All rounds are traced that were to be."""
 
 
+class Turning:
+    """A `while` in a round that goes round as it is told: each way once, and then each once more.
+
+    Attributes:
+        frame, head, place: where it begins, and the condition by which it is to end.
+        known: what was asked this time, of which the next one knows nothing.
+        gone, way: the ways of the times before, that of this one.
+        times, every: how often it went round, and how often all ways were gone.
+    """
+
+    def __init__(self, frame: FrameType, head: int, place: Any) -> None:
+        """Begin before the first time."""
+        self.frame, self.head, self.place = frame, head, place
+        self.known: dict[Node, tuple[Any, int]] = {}
+        self.gone, self.way, self.times, self.every = set[Way](), list[bool](), -1, 0
+
+    def is_at(self, frame: FrameType) -> bool:
+        """Whether it goes on where a frame runs, or one that this has called."""
+        up: FrameType | None = frame
+        while up is not None and up is not self.frame:
+            up = up.f_back
+        return up is not None and is_in_loop(up.f_code, self.head, up.f_lasti)
+
+    def begin(self) -> None:
+        """Begin the next time."""
+        self.times += 1
+        self.gone |= {tuple(self.way)} if self.times else set()
+        if self.is_gone(()):
+            self.gone, self.every = set(), self.every + 1
+        self.known, self.way = {}, []
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether it goes round once more."""
+        return self.every < EACH or self.times < TURNS
+
+    def is_gone(self, way: Way) -> bool:
+        """Whether all ways that begin so were gone."""
+        ahead = any(one[: len(way)] == way for one in self.gone)
+        return way in self.gone or (ahead and self.is_gone((*way, True)) and self.is_gone((*way, False)))
+
+    def __call__(self) -> bool:
+        """Return what the next condition comes to."""
+        self.way.append(not self.is_gone((*self.way, True)))
+        return self.way[-1]
+
+
 class Policy:
     """Tells conditions in the rounds of one loop where to go: each way once in each round, by the number of the run."""
 
@@ -131,19 +186,19 @@ class Policy:
         """Begin before the first round; each `while` in the rounds may go round a `short` time."""
         self.loop, self.rounds, self.ways, self.run = heads[0].loop, len(heads) - 1, ways, run
         self.others = {place: outcome for way in reversed(ways) for place, outcome in reversed(way)}
-        self.short, self.turned = short, Counter[Any]()
+        self.short, self.turning = short, list[Turning]()
+        self.known_now: dict[Node, tuple[Any, int]] = {}
         self.left = heads[-1].left
         self.open, self.exits = self.left >= 0, exits_for(heads[0].moment, self.left)
         if self.left >= 0:  # it would go on
             self.rounds = max(AHEAD * self.rounds, FORWARD)
         self.round, self.asked, self.untold, self.many = -1, 0, set[Any](), 0
-        self.asked_in: dict[Node, int] = {}  # in which round
-        self.knows = False  # whether a round goes by what a former one asked
 
     def begin(self, loop: int) -> None:
         """Begin a round of a loop."""
         if loop == self.loop:
             self.round, self.asked, self.untold, self.many = self.round + 1, 0, set(), 0
+            self.turning, self.known_now = [], {}
 
     def end(self, loop: int) -> None:
         """End a loop that ran out."""
@@ -151,7 +206,29 @@ class Policy:
             self.open = self.left in self.exits or self.round > self.rounds
             self.rounds = min(self.round, self.rounds)
 
-    def __call__(self, frame: FrameType, node: Node) -> bool | None:
+    def known(self, frame: FrameType | None, before: dict[Node, tuple[Any, int]]) -> dict[Node, tuple[Any, int]]:
+        """Return what is known in the round that a frame asks in, each time that a `while` goes round by itself.
+
+        Before the rounds that is what was known `before`. Where a `while` asks whether it goes round, it is its own.
+        """
+        if self.round < 0 or frame is None:
+            return before
+        place = position(frame.f_code, frame.f_lasti)
+        head = turns(frame.f_code).get(place, (-1, True))[0] if self.short else -1
+        while self.turning:
+            last = self.turning[-1]
+            test = frame is last.frame and head == last.head  # which may be repeated before the loop
+            if last.is_at(frame) or (test and place != last.place):
+                break
+            self.turning.pop()
+        if head >= 0:
+            if not self.turning or (self.turning[-1].frame, self.turning[-1].head) != (frame, head):
+                self.turning.append(Turning(frame, head, place))
+            if self.turning[-1].place == place:
+                self.turning[-1].begin()
+        return self.turning[-1].known if self.turning else self.known_now
+
+    def __call__(self, frame: FrameType) -> bool | None:
         """Return where a condition goes that a frame asks now; None where nothing is told.
 
         One that is none of the way goes as it does in others, once: plain values decide which ones a round asks.
@@ -164,12 +241,16 @@ class Policy:
         self.many += 1
         if self.round >= self.rounds or self.many > ASKED:
             raise Enough
-        self.asked_in[node] = self.round
         place = frame.f_code, position(frame.f_code, frame.f_lasti)
-        goes_on = turns(frame.f_code).get(place[1])
-        if self.short and goes_on is not None:
-            self.turned[frame, place] += 1
-            return goes_on is (self.turned[frame, place] % (TURNS + 1) > 0)
+        head, goes_on = turns(frame.f_code).get(place[1], (-1, None))
+        if self.turning:
+            last = self.turning[-1]
+            if (frame, head) != (last.frame, last.head):
+                return last()
+            if place[1] == last.place and not last.goes_on:
+                self.turning.pop()
+                return not goes_on
+            return goes_on
         way = self.ways[turn(self.round, self.run, len(self.ways))]
         for k in range(self.asked, len(way)):
             if way[k][0] == place:
@@ -186,9 +267,13 @@ def exits_for(moment: Moment, left: int) -> frozenset[int]:
     return breaks if left == end else frozenset([left])
 
 
-def is_turn(at: Moment) -> bool:
-    """Whether a condition says if a `while` goes round once more."""
-    return position(at.code, at.at) in turns(at.code)
+def is_turn(at: Moment, loop: Moment) -> bool:
+    """Whether a condition in a round of a loop says if a `while` goes round once more, or is asked in one."""
+    if position(at.code, at.at) in turns(at.code):
+        return True
+    around = loop.frame, loop_around(loop.code, loop.at)[0]
+    inside = at.around[: at.around.index(around)] if around in at.around else ()
+    return any(runs_out(frame.f_code, head) is None for frame, head in inside)
 
 
 def turn(k: int, run: int, ways: int) -> int:
@@ -244,7 +329,7 @@ def forks_of(
         key, lengths = (moment.code, moment.at), branches.lengths
         inner = {
             number for number in range(heads[0].guards, heads[-1].guards)
-            if (at := branches.moments.get(number)) is not None and is_turn(at)
+            if (at := branches.moments.get(number)) is not None and is_turn(at, moment)
         }
         for skipped in (inner, set[int]())[not inner or lengths is None or key in lengths.longer :]:
             gone = [
@@ -343,7 +428,7 @@ def _forced(
             return None
         turned = {
             there[k]: at for k in numbers
-            if policy.short and (at := fork.moments.get(k)) is not None and is_turn(at)
+            if policy.short and (at := fork.moments.get(k)) is not None and is_turn(at, first.moment)
         }
         told |= _told(turned.values())
         asked = [there[k] for k in numbers if there[k] not in turned]
@@ -354,7 +439,7 @@ def _forced(
         tests = [node.inputs[0] for node in asked]
         one = Round(
             own.variables, tests, end.moment.variables, end.grown, since, len(found), turned, first.nodes + 1,
-            told, knows=policy.knows,
+            told,
         )
         exits: dict[Way, Round] = {}
         for k, outcome in enumerate(way):

@@ -189,7 +189,7 @@ class Lengths:
         """Whether to trace again: loops decide by plain numbers and may carry traced ones, or should not do so."""
         self.carried -= self.idle  # without it there was no exception
         before, loops = ({*self.carried}, len(self.differing)), deciding(branches, program)
-        every = [one.around for one in branches.seen.values() if one.around is not None]
+        every = [one.around[0] for one in branches.seen.values() if one.around]
         asked = Counter([(frame.f_code, head) for frame, head in every])
         left = {key: loop.guards for key, loop in loops.items()}
         self.served |= {key for key in self.carried & asked.keys() if left.get(key, 0) * 2 < asked[key]}

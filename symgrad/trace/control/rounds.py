@@ -122,12 +122,40 @@ def carried_names(code: CodeType, head: int) -> tuple[str, ...]:
 
 
 @cache
+def _loops(code: CodeType) -> dict[int, tuple[int, int]]:
+    """Map where rounds of loops begin to the first and the last instructions of these.
+
+    That is behind the condition of a `while`, which is repeated at its end; a `continue` goes back before it.
+    """
+    found: dict[int, tuple[int, int]] = {}
+    for i in _flow(code)[0]:
+        if "JUMP" in i.opname and isinstance(i.argval, int) and i.argval <= i.offset:
+            begin, end = found.get(i.argval, (i.argval, -1))
+            found[i.argval] = begin, max(end, i.offset)
+    for head in sorted(found):
+        begin, end = found[head]
+        for other in [other for other in found if begin < other <= end < found[other][1]]:
+            found[other] = min(begin, found[other][0]), found[other][1]
+            found.pop(head, None)
+    return found
+
+
+@cache
+def loops_around(code: CodeType, at: int) -> tuple[tuple[int, int], ...]:
+    """Return where the loops begin and end that an instruction stands in, the innermost first."""
+    around = [(head, end) for head, (begin, end) in _loops(code).items() if begin <= at <= end]
+    return tuple(sorted(around, reverse=True))
+
+
+def is_in_loop(code: CodeType, head: int, at: int) -> bool:
+    """Whether an instruction stands in a loop."""
+    begin, end = _loops(code).get(head, (0, -1))
+    return begin <= at <= end
+
+
 def loop_around(code: CodeType, at: int) -> tuple[int, int]:
     """Return where the innermost loop begins and ends that an instruction stands in; nowhere without one."""
-    every, _, _ = _flow(code)
-    back = [i for i in every if "JUMP" in i.opname and isinstance(i.argval, int) and i.argval <= at <= i.offset]
-    head = max([i.argval for i in back], default=-1)
-    return head, max([i.offset for i in back if i.argval == head], default=-1)
+    return next(iter(loops_around(code, at)), (-1, -1))
 
 
 def runs_out(code: CodeType, at: int) -> int | None:
@@ -169,9 +197,8 @@ def _past_prefix(code: CodeType, at: int) -> int:
 def goes_round(code: CodeType, head: int) -> frozenset[int]:
     """Return the instructions of a loop from which it may go on to another round."""
     every, number, after = _flow(code)
-    _, end = loop_around(code, head)
     found = {number[head]} if head in number else set[int]()
-    inside = [k for k, i in enumerate(every) if head <= i.offset <= end]
+    inside = [k for k, i in enumerate(every) if is_in_loop(code, head, i.offset)]
     count = 0
     while len(found) > count:
         count = len(found)
@@ -190,8 +217,8 @@ def led_to(code: CodeType, at: int, outcome: Any) -> int:
 
 
 @cache
-def turns(code: CodeType) -> dict[Any, bool]:
-    """Map the places of conditions by which a `while` goes on, or ends, to what they come to where it goes on."""
+def turns(code: CodeType) -> dict[Any, tuple[int, bool]]:
+    """Map the places of conditions by which a `while` ends to it, and to what they come to where it goes on."""
     every, _, _ = _flow(code)
     found = {}
     for i in every:
@@ -199,7 +226,7 @@ def turns(code: CodeType) -> dict[Any, bool]:
         if head >= 0 and "IF_" in i.opname and runs_out(code, i.offset) is None:
             goes_on, ends = [led_to(code, i.offset, side) in goes_round(code, head) for side in (True, False)]
             if goes_on is not ends:
-                found[position(code, i.offset)] = goes_on
+                found[position(code, i.offset)] = head, goes_on
     return found
 
 
@@ -278,7 +305,7 @@ _END = "", None
 def breaks(code: CodeType, at: int, outcomes: Mapping[int, Any]) -> bool:
     """Whether a loop is left, for no other round, after a condition in it; `outcomes` are those asked from there on."""
     every, number, after = _flow(code)
-    head, end = loop_around(code, at)
+    head, _ = loop_around(code, at)
     handled = _handles(code)  # a loop may go on after what it raises
     stack, seen = [number[at]], set[int]()
     while stack:
@@ -286,7 +313,7 @@ def breaks(code: CodeType, at: int, outcomes: Mapping[int, Any]) -> bool:
         i = every[k]
         if i.offset == head or (handled and "RAISE" in i.opname):
             return False
-        if k in seen or not head <= i.offset <= end:
+        if k in seen or not is_in_loop(code, head, i.offset):
             continue
         seen.add(k)
         asked = every[k - 1] if k and every[k - 1].opname == "TO_BOOL" else i

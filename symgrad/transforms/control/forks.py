@@ -54,9 +54,12 @@ def _with_loops_in_rounds(fork: Fork, bodies: Bodies) -> Fork | None:
     What such a loop made as it was told to go round is read in no other round, where it was not asked again.
     """
     rounds: list[dict[Way, Round]] = []
+    moment, left = fork.heads[0].moment, fork.heads[-1].left
+    alive = names_alive(moment.code, moment.at).union({""}, names_behind(moment.code, left) if fork.left else ())
     for each in fork.rounds:
         rounds.append({})
-        for way, one in each.items():
+        for way, own in each.items():
+            one = own._replace(after={name: value for name, value in own.after.items() if name[0] in alive})
             made = _with_loops_in(one, bodies)
             if made is None:
                 return None
@@ -225,8 +228,7 @@ class _ForkedRounds(Rounds):
     def are_of_few_kinds(self) -> bool:
         """Whether rounds are the same for each way, or of a few kinds by what plain values decide."""
         every = self.fork.rounds[: self.length]
-        knows = any(one.knows for each in self.fork.rounds for one in each.values())
-        for kinds in ([[*range(self.length)]], None)[: 2 - knows]:
+        for kinds in ([[*range(self.length)]], None):
             self.kinds, self.made, self.leaves = kinds or self.sorted_by_kind(), {}, set()
             if not 0 < len(self.kinds) <= KINDS_OF_ROUNDS:
                 return False

@@ -21,7 +21,16 @@ from symgrad.ops.control import counted, result, scan, while_
 from symgrad.ops.elementwise.logical import logical_and, logical_not, logical_or
 from symgrad.trace.control.branches import Moment
 from symgrad.trace.control.forks import Round, Way
-from symgrad.trace.control.rounds import breaks, known_by, names_alive, position, remembers, runs_out
+from symgrad.trace.control.rounds import (
+    breaks,
+    known_by,
+    loop_around,
+    names_alive,
+    position,
+    remembers,
+    runs_out,
+    turns,
+)
 from symgrad.transforms.build import input_like, literal, make, written
 from symgrad.transforms.control.rounds import (
     Bodies,
@@ -67,7 +76,7 @@ def loops_in(program: Program, tried: set[int], bodies: Bodies) -> Iterator[Prog
         if rounds and not moment.counts and not moment.within[-1].ended:  # it may be the end of that
             groups.setdefault((*key, *rounds[:-1]), []).append(node)
     every = chain.from_iterable([_each_time(program, own) for own in groups.values()])
-    for asked in sorted(every, key=lambda own: order[own[-1]] - order[own[0]]):
+    for asked in sorted(every, key=lambda own: (_goes_either_way(program, own[0]), order[own[-1]] - order[own[0]])):
         goes_on, ends = asked[0].param("outcome"), asked[-1].param("outcome")
         outcomes = [node.param("outcome") for node in asked]
         if asked[0].param("number") in tried or type(ends) is not bool or outcomes != [goes_on] * (len(asked) - 1) + [
@@ -80,6 +89,13 @@ def loops_in(program: Program, tried: set[int], bodies: Bodies) -> Iterator[Prog
             if loop.is_one():
                 yield placed(program, [loop])
                 return
+
+
+def _goes_either_way(program: Program, asked: Node) -> bool:
+    """Whether a condition stands in a `while` that goes on whatever it comes to."""
+    moment: Moment = program.moments[asked.param("number")]
+    inside = loop_around(moment.code, moment.at)[0] >= 0 and runs_out(moment.code, moment.at) is None
+    return inside and position(moment.code, moment.at) not in turns(moment.code)
 
 
 def _each_time(program: Program, asked: list[Node]) -> list[list[Node]]:
