@@ -79,6 +79,11 @@ EXITS = ("if «h > {c} + 2.0»: break", "if «v > 1.1» and «h > {c}»: last = 
          "if «far(h)»: break", "if «v > {c} + 1.0»: h = 0.1 * v; break", "if k == 9: break", "if not «v < 1.4»: break")
 
 
+NUMBERS = (  # loops over numbers v, of which k counts the rounds
+    "for k, v in enumerate(np.concatenate([x, A.ravel()])):", "for k in range(15):\n    v = A.ravel()[k]",
+    "for k, v in zip(range(n + 9), np.concatenate([x, A.ravel()])):", "for k, v in enumerate(A.ravel()):",
+    "for k in reversed(range(15)):\n    v = A[k // 3, k % 3]",
+)
 PLAINLY = (  # what plain values decide in a round
     "if k % 3 == 0: h = 0.7 * h", "if k % 2 and «v > 0.3»: h = h - 0.2\nelif k % 2: last = abs(v)",
     "if k == 5: last = h", "if k < 7: h = h + 0.1 * v\nelse: h = h - 0.1 * v",
@@ -87,6 +92,20 @@ PLAINLY = (  # what plain values decide in a round
     "if k % 2 == 0 and «h > 1.0»: h = 0.5 * h", "if k == 3: x3 = h * h\nif k > 8: h = h + 0.1 * x3",
     "if k > 3 and «x[1] > 0.3»: h = 0.8 * h + 0.1",
     "if k > 4:\n    if «x[2] > 0.0»: h = 0.8 * h\n    else: h = h + 0.3",
+)
+TIMES = (  # what a `while` in the rounds of a `for` does to y, which falls, and to z and o, and what it leaves
+    ("if «y * v > 0.4»: y = y * 0.5\nelif «y > h»: y = y * 0.8 - 0.01\nelse: y = y - 0.07", "y"),
+    ("if «y > 1.0»:\n    if «v > 0.0»: y = y * 0.5\n    else: y, z = y * 0.4, z + y\nelse: y = y * 0.7", "(y + z)"),
+    ("y = y * 0.7\nif «y * v > 0.4»: continue\ny, z = y - 0.03 * v * v, z * 0.5", "y * z"),
+    ("z = y\nwhile «z > 0.5»: z = z * 0.4 if «z * h > 0.2» else z * 0.7\ny = y * 0.5 * (1.0 + z)", "(y - z)"),
+    ("if «o > 0.6»: z = z + y\no = y\ny = y * 0.6\nif «y > 0.6»: z = z * 0.5", "(z + o)"),
+    ("y = y * 0.6 if «y > 1.0» and «y * h > 0.3» else y * 0.8 - 0.01\nif «y > z»: z = 0.5 * y + 0.1 * z", "z"),
+    ("y = y * 0.8 if «h > 0.2» else y * 0.5\nif «v > 0.1» or «y * v < -0.4»: h = 0.9 * h", "y"),
+    ("if «y * v > 0.7»: break\ny = y * 0.7 - (0.02 if «y > h» else 0.0)", "y"),
+    ("y = clipped(y, v)", "y"), ("if «y > z»: y, z = z, y * 0.6\nelse: y = y * 0.5", "(y - z)"),
+    ("for t in range(2): y = y * 0.8 if «y * v > 0.3» else y * 0.7", "y"),
+    ("y = y * 0.7\nif «y > 0.8»: many2.append(y)\nelse: row[k] = row[k] + y", "y"),
+    ("try:\n    if «y * v > 0.4»: raise KeyError\n    y = y * 0.5\nexcept KeyError: y = y * 0.8 - 0.01", "y"),
 )
 TURNS = (  # a `while` in the rounds of a `for`, and what it leaves, with constants {c} from 0.2 on
     ("y = abs(v) + 1.0\nwhile «y > {c}»: y = y * 0.5", "y"),
@@ -107,6 +126,8 @@ TURNS = (  # a `while` in the rounds of a `for`, and what it leaves, with consta
     ("t = 0\nwhile «last > {c}»: last, t = last * 0.5, t + 1\ny = t", "y * v"),
     ("y = abs(v) + 1.0\nwhile «y > {c}»:\n    y = y * 0.5\n    box.n = box.n + 1", "y"),
     ("y = abs(v) + 1.0\nwhile «y > {c}»:\n    y = y * 0.5\n    if «y * v > 0.4»: return y * h + k", "y"),
+    *[("y, z, o = abs(v) + 1.0, 0.1, v\nwhile «y > {c}»:\n    " + text.replace("\n", "\n    "), y)
+      for text, y in TIMES],
 )
 
 HABITS = (  # what a loop begins with, a round, and what is read behind it; names that end in _ are its own
@@ -237,6 +258,14 @@ HABITS = (  # what a loop begins with, a round, and what is read behind it; name
     ("s_ = 0.0", "del s_\ns_ = v * h if «v > {c}» else v", "s_"),
     ("def f_(u):\n    if «u > {c}»: return u, 1.0\n    return 0.5 * u, -1.0", "h, t_ = f_(0.7 * h + v)", "t_"),
     ("s_ = 0.0", "s_ = s_ + np.where(v > 0, v, 0.1) if not «h > {c}» else s_ * 0.5", "s_"),
+    (
+        "t_ = x[:2]",
+        "if «np.sum(t_) > 0.3»: h = h + 0.1 * v\nt_ = np.array([v, h])\nif «np.sum(t_) > 0.3»: h = 0.8 * h", "t_[1]",
+    ),
+    (
+        "t_, s_ = A[0], 0.0\nif «np.sum(t_) > 0.3»: s_ = 1.0",
+        "if «v > {c}» and «np.sum(t_) > 0.3»: s_ = s_ + v\nt_ = A[k % 5]\nif «np.sum(t_) > 0.3»: s_ = np.sin(s_)", "s_",
+    ),
 )
 
 
@@ -555,11 +584,7 @@ class _Writer:
             if rng.random() < 0.5:
                 self.put(depth + 1, rng.choice(["h = 0.0", "h = h * 0.3", "many2 = []", "last = 1.5", "b = 0.5 * b"]))
         inner = depth + bool(around)
-        self.put(inner, rng.choice([
-            "for k, v in enumerate(np.concatenate([x, A.ravel()])):", "for k in range(15):\n    v = A.ravel()[k]",
-            "for k, v in zip(range(n + 9), np.concatenate([x, A.ravel()])):", "for k, v in enumerate(A.ravel()):",
-            "for k in reversed(range(15)):\n    v = A[k // 3, k % 3]",
-        ]))
+        self.put(inner, rng.choice(NUMBERS))
         for _ in range(rng.randrange(2, 5)):
             self.put(inner + 1, rng.choice([
                 f"h = {name}(h, v)", f"h = {name}(h, v) * 0.9", f"if «v > {c()}»: h = h + v\nelse: h = 0.5 * h",
@@ -585,11 +610,7 @@ class _Writer:
         begin, change, hidden = rng.choice(HIDDEN)
         self.put(depth, f"h, last, many2 = {rng.choice(['0.0', 'x[0]', '1'])}, {rng.choice(['0.5', 'x[1]'])}, []\n"
                         "def far(u): return u > 3.0\n" + begin)
-        self.put(depth, rng.choice([
-            "for k, v in enumerate(np.concatenate([x, A.ravel()])):", "for k in range(15):\n    v = A.ravel()[k]",
-            "for k, v in zip(range(n + 9), np.concatenate([x, A.ravel()])):", "for k, v in enumerate(A.ravel()):",
-            "for k in reversed(range(15)):\n    v = A[k // 3, k % 3]",
-        ]))
+        self.put(depth, rng.choice(NUMBERS))
         lines = [rng.choice(["h = h + abs(v)", "h = 0.9 * h + v", "h = h + v * v", "h = np.sin(h) + abs(v)"])]
         if begin != "pass":
             lines.append(rng.choice([change, f"if «v > {c()}»: {change}", f"if «h < {c()}»: {change}"]))
@@ -624,7 +645,8 @@ class _Writer:
         with_box = rng.random() < 0.1
         self.put(depth, f"h, last, many2, row, k = {begin}, 0.5, [], np.zeros(40), 0\n"
                         f"{'box = Box(); box.n = 0' * with_box}\n"
-                        f"def halved(u):\n    while «u > {c()}»: u = u * 0.5\n    return u")
+                        f"def halved(u):\n    while «u > {c()}»: u = u * 0.5\n    return u\n"
+                        f"def clipped(u, w):\n    if «u * w > {c()}»: return u * 0.5\n    return u * 0.8 - 0.01")
         self.put(depth, rng.choice([
             "for k, v in enumerate(np.concatenate([x, A.ravel()])):", "for k in range(15):\n    v = A.ravel()[k]",
             "for v in A.ravel():", "for k, v in zip(range(n + 9), np.concatenate([x, A.ravel()])):",
@@ -757,9 +779,7 @@ class _Writer:
             self.put(depth, around)
         inner = depth + bool(around)
         self.put(inner, rng.choice([
-            "for k, v in enumerate(np.concatenate([x, A.ravel()])):", "for k in range(15):\n    v = A.ravel()[k]",
-            "for k, v in zip(range(n + 9), np.concatenate([x, A.ravel()])):", "for k, v in enumerate(A.ravel()):",
-            "for k in reversed(range(15)):\n    v = A[k // 3, k % 3]", "for k in range(n):\n    v = x[k % 4]",
+            *NUMBERS, "for k in range(n):\n    v = x[k % 4]",
             "k, v = 0, abs(x[1]) + 1.0\nwhile «v > 0.1»:\n    k, v = k + 1, 0.8 * v - 0.01 * k",
         ]))
         lines = [step for _, step, _ in every]
