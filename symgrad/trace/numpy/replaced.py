@@ -113,20 +113,23 @@ class Vectorized(Replaced):
 
     def __call__(self, own: Any, *args: Any, **kwargs: Any) -> Any:
         """Call it as NumPy does, in another way where it gets a traced value in this thread's trace."""
-        if current() is None or not touches(args):
+        if current() is None or not touches((args, kwargs)):
             return self.original(own, *args, **kwargs)
-        if kwargs or own.excluded or own.signature is not None or not callable(own.pyfunc):
+        given = dict(enumerate(args)) | kwargs
+        mapped = [place for place in given if place not in own.excluded]
+        if own.signature is not None or not callable(own.pyfunc) or not mapped:
             raise UnsupportedError(
-                "np.vectorize with excluded=, signature= or keywords, of traced arrays", line=user_line(),
+                "np.vectorize with signature=, or with every argument excluded, of traced arrays", line=user_line(),
                 instead="sg.vmap(f)(x), or the function on arrays itself",
             )
-        arrays = np.broadcast_arrays(*[lift(settled(value)) for value in args])
+        arrays = np.broadcast_arrays(*[lift(settled(given[place])) for place in mapped])
         shape = arrays[0].shape
         if not all(type(extent) is int and extent for extent in shape):
             raise UnsupportedError(
                 "np.vectorize over unknown extents, or none", line=user_line(), instead="sg.vmap(f)(x)")
         rows = zip(*[[one[place] for place in np.ndindex(*shape)] for one in arrays], strict=True)
-        found = [own.pyfunc(*row) for row in rows]
+        calls = [given | dict(zip(mapped, row, strict=True)) for row in rows]
+        found = [own.pyfunc(*[call[k] for k in range(len(args))], **{k: call[k] for k in kwargs}) for call in calls]
         results = [*zip(*found, strict=True)] if isinstance(found[0], tuple) else [found]
         made = tuple([np.reshape(np.stack([lift(settled(v)) for v in each]), shape) for each in results])
         made = tuple([x.astype(kind) for x, kind in zip(made, own.otypes, strict=True)]) if own.otypes else made
