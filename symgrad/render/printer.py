@@ -152,7 +152,7 @@ def in_c(
     """Print what an op is spelled as; the second result is the functions that it calls.
 
     >>> x, y, double = Printed("x"), Printed("y - 1.0", Level.SUM), np.dtype("f8")
-    >>> [spelled(s, (x, y), (double, double), double)[0].text for s in ("{0} - {1}", "{1} - {0}", "-{1}", "pow")]
+    >>> [in_c(s, (x, y), (double, double), double)[0].text for s in ("{0} - {1}", "{1} - {0}", "-{1}", "pow")]
     ['x - (y - 1.0)', 'y - 1.0 - x', '-(y - 1.0)', 'pow(x, y - 1.0)']
     """
     made = template(fill_pattern(c, [f"@{k}" for k in range(len(arguments))], dtypes, result, params))
@@ -177,7 +177,7 @@ def c_number(value: Any, dtype: np.dtype[Any]) -> Printed:
 def c_literal(value: Any, dtype: np.dtype[Any]) -> str:
     """Print a number of a dtype as `number` does.
 
-    >>> literal(0.1, np.dtype("f4")), literal(-0.0, np.dtype("f8")), literal(2, np.dtype("f8"))
+    >>> c_literal(0.1, np.dtype("f4")), c_literal(-0.0, np.dtype("f8")), c_literal(2, np.dtype("f8"))
     ('0.1f', '-0.0', '2.0')
     """
     if dtype.kind == "b":
@@ -353,7 +353,7 @@ def c_size(expression: Any) -> str:
     """Print an extent, or a number of bytes.
 
     >>> from symgrad.ir.shapes import symbol
-    >>> size(8 * symbol("n") * symbol("d") + 8)
+    >>> c_size(8 * symbol("n") * symbol("d") + 8)
     'sg_plus(sg_times(sg_times(8, d), n), 8)'
     """
     expression = symbolic(expression)
