@@ -1,6 +1,6 @@
 """The page of costs: what a loop program does, counted; and what passes compare, estimated.
 
-`count` walks the statements and the loops around them, and estimates nothing: how often a statement runs is the product
+`tally` walks the statements and the loops around them, and estimates nothing: how often a statement runs is the product
 of its loops' extents (of its range, where it runs over a part of one; of the number of tiles, where it stands beside
 the loops over a tile), an expression of unknown extents. What passes compare is one number: operations that take the
 time of an addition, where unknown extents are guessed and each constant stands in `machine.py`.

@@ -1,6 +1,6 @@
 """The passes that make loops of statements, in order: each takes a loop program and returns one.
 
-`each` stops after every pass, so that the program can be printed (`symgrad.loops.text`) and run.
+`each_pass` stops after every pass, so that the program can be printed (`symgrad.loops.text`) and run.
 """
 
 from __future__ import annotations

@@ -175,7 +175,7 @@ def c_number(value: Any, dtype: np.dtype[Any]) -> Printed:
 
 
 def c_literal(value: Any, dtype: np.dtype[Any]) -> str:
-    """Print a number of a dtype as `number` does.
+    """Print a number of a dtype as `c_number` does.
 
     >>> c_literal(0.1, np.dtype("f4")), c_literal(-0.0, np.dtype("f8")), c_literal(2, np.dtype("f8"))
     ('0.1f', '-0.0', '2.0')

@@ -162,6 +162,7 @@ def _truths_in_registers(loop: Loop, storage: Storages, named: dict[Axis, Axis])
     """Read a truth that an iteration stores from a register: from its byte in memory compilers make no lanes then."""
     body: list[Statement] = [*loop.body]  # type: ignore[list-item]  # statements, all of them
     written = Counter([s.target.array for s in body])
+    last = {access.array: k for k, s in enumerate(body) for access in s.reads}  # reads it
     registers: dict[Array, tuple[Any, Access]] = {}
 
     def place(access: Access) -> tuple[Any, ...]:
@@ -175,7 +176,7 @@ def _truths_in_registers(loop: Loop, storage: Storages, named: dict[Axis, Axis])
     for k, s in enumerate(body):
         array, now = s.target.array, s.mapped(read, lambda index: index)
         stored = s.how == How.SET and array.dtype.kind == "b" and storage[array].is_memory and written[array] == 1
-        if stored and not s.ranges and any(a.array is array for other in body[k + 1 :] for a in other.reads):
+        if stored and not s.ranges and last.get(array, 0) > k:
             register = Access(temporary("truth", (), array).with_(line=s.line), ())
             registers[array] = place(s.target), register
             made += [now.with_(target=register), Statement(s.target, How.SET, register, s.axes, s.line)]
