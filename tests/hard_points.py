@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import mpmath as mp
@@ -18,6 +19,7 @@ LARGE = (*ALL, 1e160)
 MODERATE = (700.0, -700.0, *[v for v in ALL if abs(v) < 700])
 INSIDE = (1 - 2**-40, -1 + 2**-40, *[v for v in ALL if abs(v) < 1])
 ABOVE = (-1 + 2**-40, 1e300, 1e-17, *[v for v in ALL if v > -1])
+NEAR = (1.25, 1.0, 0.75, 0.5, 0.25, 1e-2, 1e-4, 1e-8, 1e-160, 0.0, -1e-160, -1e-8, -1e-4, -0.25, -0.5, -0.75, -1.25)
 GAMMA = (1e3, 745.0, 37.0, 20.0, 1.5, 0.5, 1e-8, 1e-100, -0.5, -2.5, -36.5)
 
 ULPS = (6, 10, 14)
@@ -85,6 +87,35 @@ def softmax(x: Any) -> Any:
 
 def polygamma(order: int) -> Callable[[Any], Any]:
     return lambda x: mp.polygamma(order, x)
+
+
+def relative(x: Any, order: int) -> Any:
+    """(exp(x) - 1) / x and its derivatives."""
+    parts = (lambda: mp.expm1(x) / x, lambda: (exp(x) * (x - 1) + 1) / x**2,
+             lambda: (exp(x) * (x * x - 2 * x + 2) - 2) / x**3)
+    return parts[order]() if x else mpf(1) / (order + 1)
+
+
+def boxed(x: Any, order: int, log: Any) -> Any:
+    """(exp(log * x) - 1) / x and its derivatives."""
+    return log ** (order + 1) * relative(log * x, order)
+
+
+def unboxed(x: Any, order: int) -> Any:
+    """(1 + x y) ** (1 / x) = exp(y r(x y)) and its derivatives, where r(z) is log(1 + z) / z and y is 0.7."""
+    y = mpf(0.7)
+    z = x * y
+    r = mp.log1p(z) / z if x else mpf(1)
+    slope = (1 / (1 + z) - r) / z if x else mpf(-1) / 2
+    second = (-1 / (1 + z) ** 2 - 2 * slope) / z if x else mpf(2) / 3
+    return exp(y * r) * (1, y**2 * slope, y**4 * slope**2 + y**3 * second)[order]
+
+
+def bessel(x: Any, order: int, kind: Any, sign: int) -> Any:
+    """J1 or I1 and its derivatives."""
+    value = kind(1, x)
+    first = kind(0, x) - value / x if x else mpf(1) / 2
+    return (value, first, sign * value - (first - value / x) / x if x else mpf(0))[order]
 
 
 TINY = mpf(2) ** -60
@@ -206,6 +237,21 @@ ROWS: dict[str, Row] = {
     "xlog1py(2, x)": row(
         lambda x: scipy.special.xlog1py(2.0, x), lambda x: 2 * mp.log1p(x), lambda x: 2 / (1 + x),
         lambda x: -2 / (1 + x) ** 2, ABOVE),
+    # quotients whose slopes would cancel near 0
+    "exprel(x)": row(
+        scipy.special.exprel, *[partial(relative, order=k) for k in range(3)],
+        (*NEAR, 37.0, -37.0, -700.0)),
+    "boxcox(1.7, x)": row(
+        lambda x: scipy.special.boxcox(1.7, x), *[partial(boxed, order=k, log=mp.log(mpf(1.7))) for k in range(3)],
+        NEAR),
+    "boxcox1p(0.7, x)": row(
+        lambda x: scipy.special.boxcox1p(0.7, x), *[partial(boxed, order=k, log=mp.log1p(mpf(0.7))) for k in range(3)],
+        NEAR),
+    "inv_boxcox(0.7, x)": row(
+        lambda x: scipy.special.inv_boxcox(0.7, x), *[partial(unboxed, order=k) for k in range(3)], NEAR,
+        ulps=(6, 30, 80)),
+    "j1(x)": row(scipy.special.j1, *[partial(bessel, order=k, kind=mp.besselj, sign=-1) for k in range(3)], NEAR),
+    "i1(x)": row(scipy.special.i1, *[partial(bessel, order=k, kind=mp.besseli, sign=1) for k in range(3)], NEAR),
     "gammaln(x)": row(
         scipy.special.gammaln, lambda x: mp.log(abs(mp.gamma(x))), polygamma(0), polygamma(1), GAMMA, digits=60),
     "digamma(x)": row(scipy.special.digamma, polygamma(0), polygamma(1), polygamma(2), GAMMA, digits=60),

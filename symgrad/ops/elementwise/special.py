@@ -240,10 +240,13 @@ betaincc = elementwise(
 
 # -- modified Bessel functions of the first kind, DLMF 10.29.2
 
-def _bessel_ratio(i1: Any, x: Any) -> Any:
-    """Return I1(x) / x, which is 1/2 at 0."""
-    small = np.equal(x, 0)
-    return np.where(small, 0.5, i1 / np.where(small, 1, x))
+def _ratio(value: Any, x: Any, sign: int = 1, scale: Any = 1) -> Any:
+    """Return a scaled I1(x) / x, or J1(x) / x; near 0 by the series, DLMF 10.25.2, whose slopes do not cancel."""
+    small = np.abs(x) < 1
+    square, series = np.square(np.where(small, x, 0)) * (0.25 * sign), 1.0
+    for k in range(9, 0, -1):
+        series = 1 + square / (k * (k + 1)) * series
+    return np.where(small, 0.5 * scale * series, value / np.where(small, 1, x))
 
 
 i0e = elementwise(
@@ -251,15 +254,15 @@ i0e = elementwise(
     edges=(*SPECIAL, 19.9, 20.1, -700.0))
 
 i1e: Elementwise = elementwise(
-    numpy=Late("i1e"), ddx=lambda x, y: i0e(x) - _bessel_ratio(y, x) - np.sign(x) * y, c="sg_bessel_i{f}({0}, 1)",
-    sample=normal(), edges=(*SPECIAL, 19.9, 20.1, -700.0))
+    numpy=Late("i1e"), ddx=lambda x, y: i0e(x) - _ratio(y, x, scale=np.exp(-np.abs(x))) - np.sign(x) * y,
+    c="sg_bessel_i{f}({0}, 1)", sample=normal(), edges=(*SPECIAL, 19.9, 20.1, -700.0))
 
 i0 = elementwise(
     numpy=Late("i0"), ddx=lambda x, _y: i1(x), c="sg_bessel_i{f}({0}, 0) * exp{f}(fabs{f}({0}))", sample=normal(),
     edges=(0.0, -0.0, 1.0, -2.5, nan, 1e-8, 19.9, 20.1, 100.0))
 
 i1: Elementwise = elementwise(
-    numpy=Late("i1"), ddx=lambda x, y: i0(x) - _bessel_ratio(y, x), c="sg_bessel_i{f}({0}, 1) * exp{f}(fabs{f}({0}))",
+    numpy=Late("i1"), ddx=lambda x, y: i0(x) - _ratio(y, x), c="sg_bessel_i{f}({0}, 1) * exp{f}(fabs{f}({0}))",
     sample=normal(), edges=(0.0, -0.0, 1.0, -2.5, nan, 1e-8, 19.9, 20.1, 100.0))
 
 
@@ -270,7 +273,7 @@ j0 = elementwise(
     edges=(0.0, -0.0, 1.0, -2.5, 1e-8, 37.0, inf, nan))
 
 j1: Elementwise = elementwise(
-    numpy=Late("j1"), ddx=lambda x, y: j0(x) - _bessel_ratio(y, x), c="sg_bessel_j{f}({0}, 1)", sample=normal(),
+    numpy=Late("j1"), ddx=lambda x, y: j0(x) - _ratio(y, x, sign=-1), c="sg_bessel_j{f}({0}, 1)", sample=normal(),
     edges=(0.0, -0.0, 1.0, -2.5, 1e-8, 37.0, inf, nan))
 
 

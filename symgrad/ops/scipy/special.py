@@ -124,11 +124,22 @@ def _zero_at(value: Any, at_zero: Any, otherwise: Callable[[Any], Any]) -> Any:
 
 
 def _power_less_one(log: Any, lmbda: Any) -> Any:
-    return _zero_at(lmbda, log, lambda k: np.expm1(k * log) / k)
+    """Return expm1(lmbda * log) / lmbda."""
+    return _near_zero(lmbda, log, _exprel_series, np.expm1)
 
 
 def _root_of_one_more(y: Any, lmbda: Any) -> Any:
-    return _zero_at(lmbda, y, lambda k: np.log1p(k * y) / k)
+    """Return log1p(lmbda * y) / lmbda."""
+    return _near_zero(lmbda, y, _log1prel_series, np.log1p)
+
+
+def _near_zero(k: Any, x: Any, series: Callable[[Any], Any], function: Callable[[Any], Any]) -> Any:
+    """Return function(k x) / k: where k x is small as x times a series, whose slopes by k do not cancel."""
+    product = k * x
+    small = np.abs(product) < 0.5
+    near = small | (k == 0)  # where x may be infinite
+    apart = function(np.where(near, 1, product)) / np.where(near, 1, k)
+    return np.where(near, x * series(np.where(small, product, 0)), apart)
 
 
 def rel_entr(x: Any, y: Any) -> Any:
@@ -171,6 +182,15 @@ def _exprel_series(x: Any) -> Any:
     for k in range(21, 1, -1):
         total = 1 + x / k * total
     return total
+
+
+def _log1prel_series(x: Any) -> Any:
+    """Return log1p(x) / x for small x as a series of x / (2 + x), DLMF 4.6.4: its derivatives do not cancel."""
+    inverse = 1 / (2 + x)
+    square, total = np.square(x * inverse), 0.0
+    for k in range(41, 0, -2):
+        total = 1 / k + square * total
+    return 2 * inverse * total
 
 
 def _quotient(x: Any) -> Any:
