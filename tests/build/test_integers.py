@@ -93,7 +93,23 @@ def _fibonacci(n: int, m: int) -> int:
     return a
 
 
+def _shifted(n: int, m: int) -> int:
+    """Counted within and between, and doubled by what is counted, below a bound at first."""
+    p, k = 1, n
+    for _ in range(m):
+        for _ in range(3):
+            k = k + 1
+        p = max(1000, 1 << k)
+    return p
+
+
+def _nested(inner: Any) -> Any:
+    return lambda n, m: sg.fori_loop(0, m, lambda _, p: inner(p, n), 1)
+
+
 ROUNDS: dict[str, tuple[Any, Any]] = {
+    "in a loop": (_nested(lambda p, n: sg.fori_loop(0, 2, lambda _, q: q * n, p)), lambda n, m: n ** (2 * m)),
+    "what is counted": (_shifted, _shifted),
     "for": (_power, _power), "while": (_grown, _grown), "a bound": (_beyond, _beyond),
     "a sum": (_fibonacci, _fibonacci),
     "fori_loop": (lambda n, m: sg.fori_loop(0, m, lambda _, p: p * n, 1), _power),
@@ -116,6 +132,23 @@ def test_loops_whose_rounds_an_argument_says(name: str) -> None:
         else:
             seen.add("computed")
     assert seen == {"computed", "refused"}
+
+
+def test_loops_in_loops_that_count_are_soon_known() -> None:
+    """Of three loops in each other 256 rounds each would be looked at, 2**24."""
+    def f(x: Any, n: int) -> Any:
+        def third(k: Any) -> Any:
+            return sg.fori_loop(0, n, lambda _, k: k + 1, k)
+
+        def second(k: Any) -> Any:
+            return sg.fori_loop(0, n, lambda _, k: third(k) + n, k)
+
+        return x * sg.fori_loop(0, n, lambda _, k: second(k), n)
+
+    found = sg.jit(f, options=NONE)
+    for n in (2, 3, 5):
+        np.testing.assert_array_equal(found(X, n), X * (n + n**3 + n**3))
+    assert found.cache_info().compilations == 1
 
 
 @pytest.mark.parametrize("dtype", ["int8", "int16", "int32", "uint8", "uint64"])
