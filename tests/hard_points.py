@@ -50,6 +50,11 @@ def row(written: Any, value: Any, first: Any, second: Any, points: tuple[float, 
     return Row(written, (value, first, second), points, **more)
 
 
+def near_zero(written: Any, exact: Any, points: tuple[float, ...] = NEAR, **more: Any) -> Row:
+    """A row of a function that gives value and derivatives by their order."""
+    return Row(written, tuple([partial(exact, order=k) for k in range(3)]), points, **more)
+
+
 def sigmoid(x: Any) -> Any:
     return 1 / (1 + exp(-x))
 
@@ -238,20 +243,12 @@ ROWS: dict[str, Row] = {
         lambda x: scipy.special.xlog1py(2.0, x), lambda x: 2 * mp.log1p(x), lambda x: 2 / (1 + x),
         lambda x: -2 / (1 + x) ** 2, ABOVE),
     # quotients whose slopes would cancel near 0
-    "exprel(x)": row(
-        scipy.special.exprel, *[partial(relative, order=k) for k in range(3)],
-        (*NEAR, 37.0, -37.0, -700.0)),
-    "boxcox(1.7, x)": row(
-        lambda x: scipy.special.boxcox(1.7, x), *[partial(boxed, order=k, log=mp.log(mpf(1.7))) for k in range(3)],
-        NEAR),
-    "boxcox1p(0.7, x)": row(
-        lambda x: scipy.special.boxcox1p(0.7, x), *[partial(boxed, order=k, log=mp.log1p(mpf(0.7))) for k in range(3)],
-        NEAR),
-    "inv_boxcox(0.7, x)": row(
-        lambda x: scipy.special.inv_boxcox(0.7, x), *[partial(unboxed, order=k) for k in range(3)], NEAR,
-        ulps=(6, 30, 80)),
-    "j1(x)": row(scipy.special.j1, *[partial(bessel, order=k, kind=mp.besselj, sign=-1) for k in range(3)], NEAR),
-    "i1(x)": row(scipy.special.i1, *[partial(bessel, order=k, kind=mp.besseli, sign=1) for k in range(3)], NEAR),
+    "exprel(x)": near_zero(scipy.special.exprel, relative, (*NEAR, 37.0, -37.0, -700.0)),
+    "boxcox(1.7, x)": near_zero(lambda x: scipy.special.boxcox(1.7, x), partial(boxed, log=mp.log(mpf(1.7)))),
+    "boxcox1p(0.7, x)": near_zero(lambda x: scipy.special.boxcox1p(0.7, x), partial(boxed, log=mp.log1p(mpf(0.7)))),
+    "inv_boxcox(0.7, x)": near_zero(lambda x: scipy.special.inv_boxcox(0.7, x), unboxed, ulps=(6, 30, 80)),
+    "j1(x)": near_zero(scipy.special.j1, partial(bessel, kind=mp.besselj, sign=-1)),
+    "i1(x)": near_zero(scipy.special.i1, partial(bessel, kind=mp.besseli, sign=1)),
     "gammaln(x)": row(
         scipy.special.gammaln, lambda x: mp.log(abs(mp.gamma(x))), polygamma(0), polygamma(1), GAMMA, digits=60),
     "digamma(x)": row(scipy.special.digamma, polygamma(0), polygamma(1), polygamma(2), GAMMA, digits=60),

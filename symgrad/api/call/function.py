@@ -45,6 +45,7 @@ from symgrad.options import Options
 from symgrad.pipeline import NAMES, Built, Stages, build, optimized, uncollected
 from symgrad.trace import optree
 from symgrad.trace.control.branches import Branch, Branches, branches_of
+from symgrad.trace.control.further import further, serves
 from symgrad.trace.control.lengths import Lengths, TraceAgain
 from symgrad.trace.lines import shortened
 from symgrad.trace.numpy.replaced import standing_for
@@ -103,6 +104,26 @@ class Entry(NamedTuple):
             if not any(path is one for one in tried) and [*path.taken.values()][: len(told)] == told:
                 return path, told
         return None, told
+
+
+class _Staged(NamedTuple):
+    """A traced and optimized function.
+
+    Attributes:
+        stages: what it was on the way.
+        program: what it is.
+        unflatten: hands out its results.
+        tree: their structure.
+        taken: what Python's conditions came to.
+        outside: reads the arrays from outside.
+    """
+
+    stages: Stages
+    program: Program
+    unflatten: Callable[[list[Any]], Any]
+    tree: Any
+    taken: dict[int, Branch]
+    outside: Callable[[], list[Any]] | None
 
 
 class CacheInfo(NamedTuple):
@@ -545,13 +566,32 @@ class Function(Generic[P, R]):
 
     def _staged(
         self, signature: Signature, leaves: Sequence[Any], told: Sequence[Branch] = (),
-    ) -> tuple[Stages, Program, Callable[[list[Any]], Any], Any, dict[int, Branch], Callable[[], list[Any]] | None]:
-        """Trace, derive and optimize.
-
-        Return the stages, the program, how its results are handed out, what was traced, its branches, and what reads
-        the arrays from outside. Python's conditions come to what they do at the leaves, the first to what is told.
-        """
+    ) -> _Staged:
+        """Trace, derive and optimize; where a `while` is left too soon to be known, try whether a longer one serves."""
         known = None if any(type(leaf) is Spec for leaf in leaves) else leaves
+        plain, branches = self._settled(signature, known, told)
+        more = [] if known is None or isinstance(self._fun, Absent) else further(branches, plain.program)
+        if not more:
+            return plain
+        before = self._lengths.copied()
+        try:
+            tried, _ = self._settled(signature, known, (*told, *more))
+        except Exception:  # noqa: BLE001 - rounds that the call has not may raise anything
+            tried = plain
+        outside = [] if tried.outside is None else tried.outside()
+        given = [np.asarray(leaf, spec.dtype) for leaf, spec in zip(known or (), signature.specs, strict=True)]
+        if tried is not plain and serves(tried.program, plain.program, more, [*given, *outside]):
+            return tried
+        self._lengths = before
+        return plain
+
+    def _settled(
+        self, signature: Signature, known: Sequence[Any] | None, told: Sequence[Branch],
+    ) -> tuple[_Staged, Branches]:
+        """Trace, derive and optimize until it is known how loops are taken.
+
+        Python's conditions come to what they do at the `known` leaves, the first to what is told.
+        """
         lengths, ways = self._lengths, self._captured.ways(constants=self._constants)
         lengths.begin()
         by_value = next(ways)
@@ -588,7 +628,7 @@ class Function(Generic[P, R]):
         if not isinstance(self._fun, Absent):  # of a loop's guard it is not known what came to something else, or where
             every = {k: branch for k, branch in enumerate(branches.taken) if k not in branches.counts}
             taken = {k: every.get(k, found._replace(outcome=0, place=(found.line, -1))) for k, found in taken.items()}
-        return stages, program, unflatten, tree, taken, outside
+        return _Staged(stages, program, unflatten, tree, taken, outside), branches
 
     def _passed(
         self, signature: Signature, stages: Stages, branches: Branches, by_value: Callable[[Spec], bool] | None,

@@ -243,7 +243,8 @@ betaincc = elementwise(
 def _ratio(value: Any, x: Any, sign: int = 1, scale: Any = 1) -> Any:
     """Return a scaled I1(x) / x, or J1(x) / x; near 0 by the series, DLMF 10.25.2, whose slopes do not cancel."""
     small = np.abs(x) < 1
-    square, series = np.square(np.where(small, x, 0)) * (0.25 * sign), 1.0
+    square: Any = np.square(np.where(small, x, 0)) * (0.25 * sign)
+    series: Any = 1.0
     for k in range(9, 0, -1):
         series = 1 + square / (k * (k + 1)) * series
     return np.where(small, 0.5 * scale * series, value / np.where(small, 1, x))

@@ -9,6 +9,7 @@ does not, or where a round wants a plain number, the function is traced with pla
 from __future__ import annotations
 
 import builtins
+import copy
 import dis
 import functools
 import sys
@@ -88,6 +89,12 @@ class Lengths:
         self.whole, self.seeks = False, True
         self.aside: dict[tuple[int, str], Any] = {}
         self.changes = 0
+
+    def copied(self) -> Lengths:
+        """Return what is known now: more traces leave it as it is."""
+        other = Lengths()
+        other.__dict__ |= {name: copy.copy(value) for name, value in self.__dict__.items()}
+        return other
 
     def begin(self) -> None:
         """Begin with another call."""
