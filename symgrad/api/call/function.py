@@ -574,10 +574,12 @@ class Function(Generic[P, R]):
         if not more:
             return plain
         before = self._lengths.copied()
+        self._lengths.longer_than_called = True
         try:
             tried, _ = self._settled(signature, known, (*told, *more))
         except Exception:  # noqa: BLE001 - rounds that the call has not may raise anything
             tried = plain
+        self._lengths.longer_than_called = False
         outside = [] if tried.outside is None else tried.outside()
         given = [np.asarray(leaf, spec.dtype) for leaf, spec in zip(known or (), signature.specs, strict=True)]
         if tried is not plain and serves(tried.program, plain.program, more, [*given, *outside]):

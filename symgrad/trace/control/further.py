@@ -16,7 +16,7 @@ from symgrad.ir.program import Program
 from symgrad.trace.control.branches import Branch, Branches
 from symgrad.trace.control.rounds import position, turns
 
-ROUNDS = 3
+ROUNDS = 4
 """In so many rounds all variables have been those of the round before."""
 
 MOST = 256
@@ -46,7 +46,7 @@ def further(branches: Branches, program: Program) -> list[Branch]:
         ways = [branches.taken[number].outcome is goes_on for number, goes_on in every]
         ends = [k for k, way in enumerate(ways) if not way]
         longest = max([end - begin - 1 for begin, end in zip([-1, *ends], ends, strict=False)], default=ROUNDS)
-        if left.isdisjoint(numbers) or on_line != numbers or len(goes) > 1 or longest >= 2 * tests:
+        if left.isdisjoint(numbers) or on_line != numbers or len(goes) > 1 or longest >= ROUNDS * tests:
             continue
         (goes_on,) = goes
         once = [goes_on] * (ROUNDS * tests) + [not goes_on]
