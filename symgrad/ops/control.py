@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from functools import lru_cache
+from functools import lru_cache, reduce
+from operator import or_
 from typing import Any
 
 import numpy as np
@@ -46,15 +47,29 @@ def read_by(program: Program, outputs: Iterable[Node]) -> set[Node]:
     return reachable(outputs, needed).keys() & {*program.inputs}
 
 
+@lru_cache(maxsize=256)
+def _reads(body: Program) -> tuple[int, ...]:
+    """Return of each output which inputs it is made of: bit k stands for input k."""
+    known = {x: 1 << k for k, x in enumerate(body.inputs)}
+    for node in body.nodes():
+        if node not in known:
+            known[node] = reduce(or_, [known[i] for i in needed(node)], 0)
+    return tuple([known[y] for y in body.outputs])
+
+
+def _read(body: Program, outputs: Iterable[int]) -> int:
+    reads = _reads(body)
+    return reduce(or_, [reads[k] for k in outputs], 0)
+
+
 def closure(body: Program, wanted: Iterable[int], fixed: int, carried: int) -> set[int]:
     """Return the outputs of a loop's body that some of them are made of, in any number of steps."""
-    found = {*wanted}
-    while True:
-        read = read_by(body, [body.outputs[k] for k in found])
-        more = {k for k in range(carried) if body.inputs[fixed + k] in read} - found
-        if not more:
-            return found
-        found |= more
+    found = more = {*wanted}
+    while more:
+        read = _read(body, more) >> fixed
+        more = {k for k in range(carried) if read >> k & 1} - found
+        found = found | more
+    return found
 
 
 def control(*, name: str, params: tuple[str, ...], results: Any, evaluate: Any, **fields: Any) -> Control:
@@ -123,8 +138,8 @@ def _scan_needs(index: int, *, body: Program, length: Dim, fixed: int, carried: 
     """Return of what a result is made, in all steps; what is carried is where it begins, too."""
     del length, reverse
     outputs = closure(body, [index], fixed, carried)
-    read = read_by(body, [body.outputs[k] for k in outputs])
-    return tuple([x in read or k - fixed in outputs & {*range(carried)} for k, x in enumerate(body.inputs)])
+    read = _read(body, outputs)
+    return tuple([bool(read >> k & 1) or k - fixed in outputs & {*range(carried)} for k in range(len(body.inputs))])
 
 
 scan = control(
@@ -195,12 +210,11 @@ def _while_needs(
     """Return of what a result is made in all steps, and what says how many there are."""
     del most, runs
     carried = len(body.inputs) - fixed
-    asked = read_by(test, test.outputs)
-    wanted = {k for k in range(carried) if test.inputs[fixed + k] in asked} | ({index - 1} if index else set())
+    asked = _read(test, [0])
+    wanted = {k for k in range(carried) if asked >> fixed + k & 1} | ({index - 1} if index else set())
     outputs = closure(body, wanted, fixed, carried)
-    read = read_by(body, [body.outputs[k] for k in outputs])
-    flags = zip(test.inputs, body.inputs, strict=True)
-    return tuple([x in asked or y in read or k - fixed in outputs for k, (x, y) in enumerate(flags)])
+    read = asked | _read(body, outputs)
+    return tuple([bool(read >> k & 1) or k - fixed in outputs for k in range(len(body.inputs))])
 
 
 while_ = control(
@@ -233,11 +247,9 @@ def _cond_results(test: Node, *inputs: Node, then: Program, other: Program) -> l
 @lru_cache(maxsize=64)
 def _branch_needs(index: int, **held: Program) -> tuple[bool, ...]:
     """Return of what a result is made on either side."""
-    flags = []
-    for body in held.values():
-        read = read_by(body, [body.outputs[index]])
-        flags.append([x in read for x in body.inputs])
-    return tuple(map(any, zip(*flags, strict=True)))
+    read = reduce(or_, [_read(body, [index]) for body in held.values()])
+    (count,) = {len(body.inputs) for body in held.values()}
+    return tuple([bool(read >> k & 1) for k in range(count)])
 
 
 call = control(
