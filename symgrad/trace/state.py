@@ -7,7 +7,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from types import FrameType
+from types import CodeType, FrameType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from symgrad.ir.evaluate import evaluate
@@ -164,10 +164,17 @@ class Watch:
 
     def __init__(self, called: Callable[[FrameType, str, Any], Any]) -> None:
         self.called = called
+        self.idle: dict[int, CodeType] = {}  # of which nothing is asked, by their identity
 
     def __call__(self, frame: FrameType, event: str, arg: Any) -> Any:
         """Look at a frame that begins."""
-        return self.called(frame, event, arg)
+        code = frame.f_code
+        if id(code) in self.idle:
+            return None
+        found = self.called(frame, event, arg)
+        if found is None:
+            self.idle[id(code)] = code
+        return found
 
 
 def unwatched(function: _F) -> _F:
