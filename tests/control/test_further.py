@@ -1,4 +1,4 @@
-"""A `while` that a first call leaves at once or after one or two rounds is one loop, where a few rounds more show it."""
+"""A `while` that a first call leaves at once, or after a few rounds, is one loop where more of them show it."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def twice(x: Any) -> Any:
 def branches_in_it(x: Any) -> Any:
     y = x
     while y > 1.0:
-        if y > 10.0:
+        if y > 10.0:  # noqa: SIM108 - a statement of Python's
             y = y / 7.0
         else:
             y = y - 0.9

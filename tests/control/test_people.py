@@ -77,8 +77,9 @@ def near(found, differentiated, tolerance):
         np.testing.assert_allclose(found, other, rtol=tolerance, atol=tolerance)
 
 
-def check(name, options):
-    fun, (by, calls) = getattr(people, name), PEOPLE[name]
+def check(name, options, most=None):
+    fun, (by, every) = getattr(people, name), PEOPLE[name]
+    calls = every[:most]
     compiled = sg.value_and_grad(fun, argnums=by, options=options)
 
     def pulled(d, *args):
@@ -101,8 +102,18 @@ def check(name, options):
         assert compiled.cache_info().compilations <= ONE_LOOP[name]
 
 
+LONG = {"mandelbrot", "adaptive", "barrier"}
+"""These take long to second order: by day one call is tried of each."""
+
+
 @pytest.mark.parametrize("name", PEOPLE)
 def test_to_second_order(name):
+    check(name, sg.Options(compiler="none", paths=100), 1 if name in LONG else None)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("name", LONG)
+def test_to_second_order_at_each_call(name):
     check(name, sg.Options(compiler="none", paths=100))
 
 

@@ -106,10 +106,10 @@ def alone(name: str, k: int, mask: Any, *arrays: Any) -> Any:
     return trace(call, Signature(None, specs, names, names, (), (0, 1, 2)), lambda leaves: call(*leaves), name="alone")
 
 
-CHARS = "?bBhHiIlLfd"
+BY_DAY, BY_NIGHT = "?bHilfd", "BhIL"
 
 
-@pytest.mark.parametrize("char", CHARS)
+@pytest.mark.parametrize("char", [*BY_DAY, *[pytest.param(char, marks=pytest.mark.nightly) for char in BY_NIGHT]])
 def test_reductions_start_right(char: str) -> None:
     """Every reduction, over first, middle and last axes, in lanes and tail, of nothing, from a start, under a mask.
 
