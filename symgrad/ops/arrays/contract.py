@@ -185,7 +185,7 @@ def _cheapest(terms: list[str], parts: list[Any]) -> tuple[int, int]:
     return min(((i, j) for j in range(len(terms)) for i in range(j)), key=work)
 
 
-@answers(np.matmul)
+@answers(np.matmul, neutral={"a": 0, "b": 0})
 def matmul(a: Any, b: Any, /) -> Any:
     """As `numpy.matmul`: batched over leading axes, which broadcast."""
     a, b = lift(a), lift(b)
@@ -218,18 +218,18 @@ def _along_one(name: str, a: Any, b: Any, axis: int) -> Any:
     return _sum_over(name, a, b, [a.ndim - 1], [max(axis + b.ndim, 0)])
 
 
-@answers(np.dot)
+@answers(np.dot, neutral={"a": 0, "b": 0})
 def dot(a: Any, b: Any, out: Any = None) -> Any:
     refuse("dot", out=out)
     return _along_one("dot", a, b, -2)
 
 
-@answers(np.inner)
+@answers(np.inner, neutral={"a": 0, "b": 0})
 def inner(a: Any, b: Any, /) -> Any:
     return _along_one("inner", a, b, -1)
 
 
-@answers(np.vdot)
+@answers(np.vdot, neutral={"a": 0, "b": 0})
 def vdot(a: Any, b: Any, /) -> Any:
     return _sum_over("vdot", lift(np.ravel(a)), lift(np.ravel(b)), [0], [0])
 

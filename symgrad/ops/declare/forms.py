@@ -307,14 +307,20 @@ def leaf(name: str, params: tuple[str, ...], infer: Any, evaluate: Any, text: An
     return op
 
 
-def answers(*functions: Any, writes: int | None = None) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def answers(
+    *functions: Any, writes: int | None = None, neutral: dict[str, Any] | None = None,
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Enter a Python function with NumPy's signature as what answers these NumPy functions when traced.
 
-    `writes` is the place of the argument that it writes into, if there is one.
+    Args:
+        functions: what it answers.
+        writes: the place of the argument that it writes into, if there is one.
+        neutral: elements of arguments that change no result, for what is not there; of a function that has no result
+            without elements a callable, which makes it of the dtype. A function with ``where=`` needs none.
     """
 
     def enter(function: Any) -> Callable[..., Any]:
-        function.writes = writes
+        function.writes, function.neutral = writes, neutral
         function.__name__ = function.__qualname__ = functions[0].__name__  # in what Python says of wrong arguments
         for answered in functions:
             _answer(answered, function)

@@ -117,7 +117,7 @@ def _shiftable(name: str, x: Any) -> Any:
     return x.astype(np.float64)
 
 
-@answers(Late("logsumexp"))
+@answers(Late("logsumexp"), neutral={"a": -inf, "b": 0})
 def logsumexp_answer(a: Any, axis: Any = None, b: Any = None, keepdims: bool = False, return_sign: bool = False) -> Any:
     a = np.atleast_1d(floating(a))  # so that keepdims gives a number an axis, as SciPy does
     if b is None:

@@ -11,7 +11,7 @@ from symgrad.ops.declare.forms import OPS, answers, normal_axis, shape_of
 from symgrad.ops.numpy.reductions import floating, keep_dims, require_some, root
 
 
-@answers(np.linalg.norm)
+@answers(np.linalg.norm, neutral={"x": 0})
 def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
     x = floating(x)
     frobenius = (isinstance(ord, str) and ord in {"f", "fro"} and x.ndim == 2) or (ord == 2 and x.ndim == 1)

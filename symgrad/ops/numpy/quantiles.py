@@ -64,7 +64,7 @@ def _or_nan(made: Any, a: Any) -> Any:
 
 
 answers(np.median)(_median(skips=False))
-answers(np.nanmedian)(_median(skips=True))
+answers(np.nanmedian, neutral={"a": np.nan})(_median(skips=True))
 
 
 # -- quantiles
@@ -166,4 +166,4 @@ def _quantiles_between(a: Any, q: Any, method: str, number: Any, *, weak: bool) 
 for _skips, _prefix in ((False, ""), (True, "nan")):
     for _word, _parts in (("quantile", 1), ("percentile", 100)):
         _function: Any = getattr(np, _prefix + _word)
-        answers(_function)(_quantile(_word, _parts, skips=_skips))
+        answers(_function, neutral={"a": np.nan} if _skips else None)(_quantile(_word, _parts, skips=_skips))

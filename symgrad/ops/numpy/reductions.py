@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -120,8 +121,8 @@ def _logical(name: str, how: How, combine: Any) -> Any:
 
 sum_answer = answers(np.sum)(_reduce("sum", How.ADD, np.add))
 answers(np.prod)(_reduce("prod", How.MULTIPLY, np.multiply))
-answers(np.max, np.amax)(_extremum("max", How.MAXIMUM, np.maximum))
-answers(np.min, np.amin)(_extremum("min", How.MINIMUM, np.minimum))
+answers(np.max, np.amax, neutral={"a": partial(first_value, How.MAXIMUM)})(_extremum("max", How.MAXIMUM, np.maximum))
+answers(np.min, np.amin, neutral={"a": partial(first_value, How.MINIMUM)})(_extremum("min", How.MINIMUM, np.minimum))
 answers(np.any)(_logical("any", How.OR, np.logical_or))
 answers(np.all)(_logical("all", How.AND, np.logical_and))
 
@@ -181,7 +182,7 @@ answers(np.argmax)(_positions("argmax"))
 answers(np.argmin)(_positions("argmin"))
 
 
-@answers(np.count_nonzero)
+@answers(np.count_nonzero, neutral={"a": 0})
 def count_nonzero(a: Any, axis: Any = None, *, keepdims: Any = False) -> Any:
     a = lift(a)
     counted = a if a.dtype.kind == "b" else np.not_equal(a, 0)

@@ -15,6 +15,7 @@ from symgrad.trace.constants import refuse_others
 from symgrad.trace.inplace.views import into
 from symgrad.trace.lines import located, user_line
 from symgrad.trace.nested import settled
+from symgrad.trace.numpy.selected import Selected
 from symgrad.trace.remedies import asked_by, module_of, remedy
 from symgrad.trace.state import Trace, active, unwatched
 from symgrad.trace.tracer import Tracer, in_force, kind_of, lift, numeric, operand
@@ -45,6 +46,9 @@ def answered(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
             (remedy(outer) if within else "") or remedy(func) or
             "the functions that have one, which `symgrad ops` lists; or this outside of the function",
         )
+    for value in (*args, *kwargs.values()):
+        if type(value) is Selected:
+            return value.call(func, args, kwargs)
     refuse_others(args)
     refuse_others(kwargs.values())
     if kwargs.get("order", "C") not in _ORDERS:

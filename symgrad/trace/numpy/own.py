@@ -37,8 +37,10 @@ from symgrad.errors import (
 from symgrad.ir import shapes
 from symgrad.ir.graphs import reachable
 from symgrad.ir.node import Node
+from symgrad.ir.notation import How
 from symgrad.ops.arrays.copies import checked_shape, filled, promoted
 from symgrad.ops.arrays.joining import holds_traced, lift, traced_among
+from symgrad.ops.arrays.reduce import first_value
 from symgrad.ops.arrays.views import broadcast_to
 from symgrad.ops.declare.forms import ANSWERS, UNSET, answers, is_traced, is_unset, shape_of
 from symgrad.ops.numpy import padding
@@ -341,11 +343,15 @@ def _nan_extremum(own: Any, reduce: Any) -> Any:
     return extremum
 
 
-answers(np.nanmax)(_nan_extremum(by_numpy(np.nanmax), np.max))
-answers(np.nanmin)(_nan_extremum(by_numpy(np.nanmin), np.min))
+def _nan_or(how: How) -> Any:
+    return lambda dtype: np.nan if dtype.kind == "f" else first_value(how, dtype)
 
 
-@answers(np.average)
+answers(np.nanmax, neutral={"a": _nan_or(How.MAXIMUM)})(_nan_extremum(by_numpy(np.nanmax), np.max))
+answers(np.nanmin, neutral={"a": _nan_or(How.MINIMUM)})(_nan_extremum(by_numpy(np.nanmin), np.min))
+
+
+@answers(np.average, neutral={"a": 0, "weights": 0})
 def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = False, *, keepdims: Any = UNSET) -> Any:
     """As `numpy.average`."""
     if weights is not None:

@@ -6,14 +6,18 @@ is dropped where it ends: in one number of all of them, or in ``out[mask] = ...`
 
 from __future__ import annotations
 
+import inspect
+import math
 from collections.abc import Iterator
+from types import NoneType
 from typing import Any, NoReturn
 
 import numpy as np
 
 from symgrad.errors import ConcretizationError, Line
 from symgrad.ops.arrays.joining import lift
-from symgrad.ops.declare.forms import UNSET
+from symgrad.ops.declare.forms import ANSWERS, SCIPYS, UNSET, normal_axes
+from symgrad.ops.numpy.reductions import floating
 from symgrad.trace.inplace.views import store
 from symgrad.trace.lines import user_line
 from symgrad.trace.nested import settled
@@ -50,12 +54,15 @@ class Selected(np.lib.mixins.NDArrayOperatorsMixin):
         return self.values.ndim - self.mask.ndim + 1
 
     @property
+    def shape(self) -> tuple[Any, ...]:
+        """How many elements there are along the first axis, a traced number, and the extents of the others."""
+        count: Any = np.sum(self.mask)
+        return (Tracer(count.node, count.owner, weak=int), *self.values.shape[self.mask.ndim :])
+
+    @property
     def size(self) -> Any:
         """How many elements there are, a traced number."""
-        count: Any = np.sum(self.mask)
-        for extent in self.values.shape[self.mask.ndim :]:
-            count = count * extent
-        return count
+        return math.prod(self.shape[1:]) * self.shape[0]
 
     def unknown(self, what: str, line: Line | None = None) -> ConcretizationError:
         """Compose the refusal of what would need the number of elements; `line` is for what happens elsewhere."""
@@ -64,7 +71,7 @@ class Selected(np.lib.mixins.NDArrayOperatorsMixin):
             f"while {self.values.owner.function}() is traced",
             line=line or user_line(),
             instead="arithmetic with numbers and with other arrays[mask] of the same mask, sums, means, variances, "
-            "norms and dot products of it, and out[mask] = of it; or np.where(mask, x, 0), "
+            "extrema, quantiles, norms and dot products of it, and out[mask] = of it; or np.where(mask, x, 0), "
             "x[sg.nonzero(mask, size=n)], sg.unique(x, size=n)",
         )
 
@@ -86,27 +93,30 @@ class Selected(np.lib.mixins.NDArrayOperatorsMixin):
     def __iter__(self) -> Iterator[Any]:
         yield len(self)
 
+    def astype(self, *args: Any, **kwargs: Any) -> Selected:
+        """As `ndarray.astype`."""
+        return Selected(self.values.astype(*args, **kwargs), self.mask)
+
     def __getattr__(self, name: str) -> Any:
-        """Answer the methods of arrays that give one number of all; refuse the others by name."""
+        """Answer the methods of arrays that are functions of NumPy's, too; refuse the others by name."""
         if name.startswith("_") or not hasattr(np.ndarray, name):
             raise AttributeError(f"a selection x[mask] has no attribute {name!r}")
         function = getattr(np, name, None)
-        if function not in TOTALS:
+        if function not in ANSWERS:
             raise self.unknown(f"the attribute {name!r} of it")
-        return lambda *args, **kwargs: self.total(function, (self, *args), kwargs)
+        return lambda *args, **kwargs: self.call(function, (self, *args), kwargs)
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
         """Apply a ufunc to every element: with numbers, and with what is selected by the same mask."""
         out = kwargs.pop("out", None)
         if method == "reduce" and ufunc in _REDUCTIONS:
-            left = {k: v for k, v in kwargs.items() if k != "axis" or v != 0}
-            return self.total(_REDUCTIONS[ufunc], inputs, left)
-        if ufunc in TOTALS and method == "__call__" and out is None:
-            return self.total(ufunc, inputs, kwargs)
+            kwargs = {name: value for name, value in kwargs.items() if value is not None or name == "axis"}
+            return self.call(_REDUCTIONS[ufunc], inputs, {"axis": 0} | kwargs)
+        if ufunc.signature is not None and method == "__call__" and out is None:
+            return self.call(ufunc, inputs, kwargs)
         if method != "__call__" or kwargs or (out is not None and out != (self,)):
             raise self.unknown(f"np.{ufunc.__name__}.{method} of it, or with keywords")
-        values = [item if type(item) in {int, float} else self._operand(lift(settled(item))) for item in inputs]
-        result = ufunc(*values)
+        result = ufunc(*map(self._operand, inputs))
         if out is None:
             return Selected(result, self.mask)
         whole = Tracer(self.values.node, self.values.owner)
@@ -115,38 +125,108 @@ class Selected(np.lib.mixins.NDArrayOperatorsMixin):
         return self
 
     def _operand(self, item: Any) -> Any:
+        """Return the values of what the same mask selects; anything else is the same for each element."""
+        if type(item) in {bool, int, float, NoneType} or item is UNSET:
+            return item
+        item = lift(settled(item))
         if type(item) is Selected:
-            if item.mask.node is not self.mask.node:
-                raise self.unknown("arithmetic with what another mask selects")
+            if item.mask.node is not self.mask.node or item.ndim != self.ndim:
+                raise self.unknown("arithmetic with what another mask selects, or of other axes")
             return item.values
-        if np.ndim(item):
+        if item.ndim == self.ndim and item.shape[0] == 1:
+            item = item[0]
+        if item.ndim >= self.ndim:
             raise self.unknown("arithmetic with an array")
         return item
 
     def __array_function__(self, func: Any, types: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        if func in TOTALS:
-            return self.total(func, args, kwargs)
-        raise self.unknown(f"np.{func.__name__} of it")
+        return self.call(func, args, kwargs)
 
-    def total(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Reduce all of it, or two that the same mask selects, to one number."""
-        given = {k: v for k, v in kwargs.items() if v is not None and v is not UNSET and v is not False}
-        selected, rest = args[: TOTALS[func]], [v for v in args[TOTALS[func] :] if v is not None]
-        if rest or given.keys() - {"ddof", "correction"} or self.ndim > 1 or {*map(type, selected)} != {Selected}:
-            raise self.unknown(f"np.{func.__name__} of it along an axis, or with keywords or another array")
-        values = [self._operand(one) for one in selected]
-        if func in _LEFT_OUT:
-            return func(*values, where=self.mask, **given)
-        return func(*[np.where(self.mask, one, np.zeros((), one.dtype)) for one in values])
+    def call(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Call a function of each element, of each row, or of all of them."""
+        args, kwargs = settled(args), settled(kwargs)
+        if func in _OF_EACH:
+            made = func(*map(self._operand, args), **{name: self._operand(value) for name, value in kwargs.items()})
+            if type(made) is Tracer:
+                return Selected(made, self.mask)
+        answer = ANSWERS.get(func) or SCIPYS.get(func)
+        neutral = getattr(answer, "neutral", None)
+        if answer is None:
+            raise self.unknown(f"np.{func.__name__} of it")
+        signature = inspect.signature(answer)
+        signature = inspect.signature(func.__wrapped__) if "args" in signature.parameters else signature
+        bound = signature.bind(*args, **kwargs)
+        given, first = bound.arguments, next(iter(signature.parameters))
+        for name, value in [*given.items()]:
+            if value is None or value is UNSET or (name == "where" and value is True):
+                del given[name]
+        if neutral is None and ("where" in signature.parameters or func in _SKIPPING):
+            neutral = {first: np.nan if func in _SKIPPING else None}
+        selected = {name: value for name, value in given.items() if type(value) is Selected}
+        if func in _IN_TERMS or (func in _MEANS and "weights" not in given):
+            return answer(*bound.args, **bound.kwargs)
+        if func in _OF_ROWS and [*selected] == [first] and self.ndim == 2 and np.ndim(given["b"]) in {1, 2}:
+            return Selected(func(self.values, given["b"]), self.mask)
+        one, ord_ = selected.get(first), given.get("ord", 0)
+        if (
+            neutral is None or one is None or selected.keys() != neutral.keys() & given.keys() or "where" in given
+            or any(other.mask.node is not one.mask.node for other in selected.values())
+            or (isinstance(ord_, (int, float)) and ord_ < 0)
+            or ("axis" not in signature.parameters and not _is_product(func, *selected.values()))
+        ):
+            raise self.unknown(f"np.{func.__name__} of it, or with keywords or another array")
+        axes = normal_axes(given.get("axis"), one.ndim)
+        if 0 in axes:
+            return one.reduced(func, answer, bound, neutral)
+        if len(axes) != 1 or len(selected) != 1:
+            raise self.unknown(f"np.{func.__name__} of it along axes of each element")
+        given |= {first: one.values, "axis": axes[0] + one.mask.ndim - 1}
+        return Selected(func(*bound.args, **bound.kwargs), one.mask)
+
+    def reduced(self, func: Any, answer: Any, bound: inspect.BoundArguments, neutral: dict[str, Any]) -> Any:
+        """Reduce the first axis at least: what is outside of the mask is left out, or changes nothing."""
+        mask: Any = np.ravel(self.mask)
+        given, skipping = bound.arguments, _SKIPPING.get(func)
+        selected = {name: value for name, value in given.items() if type(value) is Selected}
+        for name, one in selected.items():
+            values: Any = one.values
+            if one.mask.ndim != 1:
+                values = np.reshape(values, (-1, *values.shape[one.mask.ndim :]))
+            wide = np.expand_dims(mask, tuple(range(1, values.ndim)))
+            values = floating(values) if type(neutral[name]) is float else values
+            if neutral[name] is None:
+                given |= {name: values, "where": wide}
+            else:
+                element = neutral[name](values.dtype) if callable(neutral[name]) else neutral[name]
+                given[name] = np.where(wide, values, np.asarray(element, values.dtype))
+        made: Any = (answer if func in SCIPYS else skipping or func)(*bound.args, **bound.kwargs)
+        kept = {name: given[name] for name in ("axis", "keepdims") if name in given}
+        if skipping:
+            made = np.where(np.any(np.isnan(values) & wide, **kept), np.asarray(np.nan, made.dtype), made)
+        if callable(next(iter(neutral.values()))) and "initial" not in given:  # of none a lookup fails
+            made = np.take(np.expand_dims(made, 0), np.where(np.any(mask), 0, 1), axis=0)
+        return made
 
 
-_LEFT_OUT = {np.prod, np.all, np.mean, np.var, np.std}
-"""Functions that are told to leave elements out; to the others a zero in the place of an element is nothing."""
+def _is_product(func: Any, *factors: Selected) -> bool:
+    """Whether what is summed over is the axis of what is selected."""
+    return all(one.ndim == 1 for one in factors[:-1]) and factors[-1].ndim <= 1 + (func in _OF_ROWS)
 
-TOTALS: dict[Any, int] = {
-    **dict.fromkeys((np.sum, np.any, np.count_nonzero, np.linalg.norm, *_LEFT_OUT), 1),
-    **dict.fromkeys((np.dot, np.vdot, np.inner, np.matmul), 2),
+
+_OF_EACH = frozenset({np.clip, np.copy, np.nan_to_num, np.round, np.where})
+"""Functions of each element that are no ufuncs."""
+
+_OF_ROWS = frozenset({np.dot, np.matmul})
+_MEANS = frozenset({np.average})
+"""Without weights they are `np.mean`."""
+
+_IN_TERMS = frozenset({np.ptp, np.shape, np.size})
+"""What is written in terms of others."""
+
+_SKIPPING: dict[Any, Any] = {np.median: np.nanmedian, np.percentile: np.nanpercentile, np.quantile: np.nanquantile}
+"""What leaves out NaN, in the place of what gives NaN then."""
+
+_REDUCTIONS = {
+    np.add: np.sum, np.multiply: np.prod, np.maximum: np.max, np.minimum: np.min, np.logical_or: np.any,
+    np.logical_and: np.all,
 }
-"""Functions of all elements, each with how many arrays it is of."""
-
-_REDUCTIONS = {np.add: np.sum, np.multiply: np.prod, np.logical_or: np.any, np.logical_and: np.all}
