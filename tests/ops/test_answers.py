@@ -18,6 +18,7 @@ from symgrad.ops.declare.forms import ANSWERS
 from symgrad.trace.signature import Signature, Spec, spec
 from symgrad.trace.trace import trace
 from tests.ops.calls import Call, function, quiet, read
+from tests.table import richardson
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -190,6 +191,17 @@ def test_refused_as_numpy_refuses(call: Call) -> None:
         quiet(call.call, *arrays)
     with pytest.raises(expected.type):
         program(call.call, [Spec(a.shape, a.dtype) for a in arrays])
+
+
+@pytest.mark.parametrize("ufunc", [np.power, np.arctan2])
+def test_folds_from_the_front(ufunc: np.ufunc) -> None:
+    """NumPy's `reduce` and `reduceat` of these depend on the machine, `accumulate` does not."""
+    x = np.array([1.5, 1.2, 0.7, 1.1, 0.9])
+    total, parts = sg.jit(lambda x: (ufunc.reduce(x), ufunc.reduceat(x, [0, 3])))(x)
+    np.testing.assert_allclose(total, ufunc.accumulate(x)[-1], rtol=1e-14)
+    np.testing.assert_allclose(parts, [ufunc.accumulate(x)[2], ufunc(x[3], x[4])], rtol=1e-14)
+    slope = richardson(lambda h: ufunc.accumulate(x + h * x)[-1], 1e-3)
+    np.testing.assert_allclose(sg.grad(lambda x: ufunc.reduce(x))(x) @ x, slope, rtol=1e-9)
 
 
 def test_every_function_is_tried() -> None:

@@ -135,19 +135,19 @@ def two_masks(x, y):
     return np.sum(x[x > 1] * y[y > 1])
 
 
-@vector(ConcretizationError, "len() of it", "sums, means, variances, norms")
+@vector(ConcretizationError, "len() of it", "sums, means, variances, extrema")
 def count_of_a_selection(x, y):
     return x[:2] * len(x[x > 1])
 
 
-@vector(ConcretizationError, "np.sort of it", "sums, means, variances, norms")
+@vector(ConcretizationError, "np.sort of it", "sums, means, variances, extrema")
 def sorted_selection(x, y):
     return np.sort(x[x > 1])
 
 
-@vector(ConcretizationError, "along an axis, or with keywords")
+@vector(ConcretizationError, "np.sum of it, or with keywords")
 def sum_of_a_selection_with_keywords(x, y):
-    return np.sum(x[x > 1], keepdims=True)
+    return np.sum(x[x > 1], where=y > 1)
 
 
 @vector(ConcretizationError, "an index into it")
@@ -161,7 +161,7 @@ def write_into_a_selection(x, y):
     chosen[...] = 0.5
 
 
-@vector(ConcretizationError, "the attribute 'sort' of it")
+@vector(ConcretizationError, "np.sort of it")
 def method_of_a_selection(x, y):
     x[x > 1].sort()
 

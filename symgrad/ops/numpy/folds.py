@@ -1,4 +1,8 @@
-"""`reduce`, `accumulate` and `reduceat` of ufuncs that have no operation of their own for it."""
+"""`reduce`, `accumulate` and `reduceat` of ufuncs that have no operation of their own for it.
+
+They are what NumPy's manual says, from the front. NumPy's loops with AVX-512 give the first element to the power of the
+last one for `np.power.reduce` of neighbours in memory, and the like for `np.arctan2`; `accumulate` is right there, too.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +13,14 @@ import numpy as np
 
 from symgrad.errors import ArgumentValueError, UnsupportedError
 from symgrad.ops.arrays.joining import lift
-from symgrad.ops.declare.forms import UNSET, normal_axis, shape_of
+from symgrad.ops.declare.forms import UNSET, is_unset, normal_axes, normal_axis, shape_of
 
 ASSOCIATIVE = frozenset({np.fmax, np.fmin, np.maximum, np.minimum})
 """Beside those that have an identity."""
 
-IN_ORDER = frozenset({np.subtract, np.divide})
-"""What is folded from the front; of others (`np.power`) NumPy's own loops do not agree with that."""
+
+def _reorderable(ufunc: np.ufunc) -> bool:
+    return ufunc.identity is not None or ufunc in ASSOCIATIVE
 
 
 def _fold_elements(name: str, ufunc: np.ufunc, a: Any, axis: Any) -> tuple[Any, int, int]:
@@ -26,8 +31,7 @@ def _fold_elements(name: str, ufunc: np.ufunc, a: Any, axis: Any) -> tuple[Any, 
     if not a.ndim:
         raise UnsupportedError(f"np.{ufunc.__name__}.{name} of a number")
     kind = ufunc.resolve_dtypes((a.dtype, a.dtype, None))
-    known = ufunc.identity is not None or ufunc in ASSOCIATIVE | IN_ORDER
-    if kind[0] != kind[2] or not known:
+    if kind[0] != kind[2]:
         raise UnsupportedError(f"np.{ufunc.__name__}.{name} has no answer for traced arrays", instead="a loop")
     k = normal_axis(axis, a.ndim)
     n = shape_of(a)[k]
@@ -39,7 +43,7 @@ def _fold_elements(name: str, ufunc: np.ufunc, a: Any, axis: Any) -> tuple[Any, 
 
 def _folded_rounds(ufunc: np.ufunc, a: Any, n: int) -> Any:
     """Fold at least one element: neighbours in rounds where the function is associative, else one after the other."""
-    if ufunc.identity is None and ufunc not in ASSOCIATIVE:
+    if not _reorderable(ufunc):
         total = a[0]
         for k in range(1, n):
             total = ufunc(total, a[k])
@@ -54,11 +58,23 @@ def _folded_rounds(ufunc: np.ufunc, a: Any, n: int) -> Any:
 
 def reduced(ufunc: np.ufunc, a: Any, axis: Any = 0, *, keepdims: Any = False, initial: Any = UNSET) -> Any:
     """As ``ufunc.reduce`` along one axis, or all of them where the order does not count."""
+    if not np.ndim(a) and not isinstance(axis, tuple):  # which ufuncs take for an array of one
+        a, keepdims = lift(a)[None], False
     if axis is None or isinstance(axis, tuple):
-        raise UnsupportedError(f"np.{ufunc.__name__}.reduce along several axes", instead="one after the other")
+        axes = normal_axes(axis, np.ndim(a))
+        if not axes:
+            raise UnsupportedError(f"np.{ufunc.__name__}.reduce along no axis")
+        *others, axis = axes
+        if others and not _reorderable(ufunc):
+            raise ArgumentValueError(
+                f"reduction operation '{ufunc.__name__}' is not reorderable, so at most one axis may be specified")
+        if others:
+            a = reduced(ufunc, a, axis, keepdims=keepdims)
+            return reduced(ufunc, a, tuple(others), keepdims=keepdims, initial=initial)
     elements, k, n = _fold_elements("reduce", ufunc, a, axis)
-    if initial is not UNSET and initial is not None:
-        raise UnsupportedError(f"np.{ufunc.__name__}.reduce(..., initial=) on traced arrays", instead="leave it away")
+    if not is_unset(initial):
+        start = np.broadcast_to(lift(initial).astype(elements.dtype), (1, *elements.shape[1:]))
+        elements, n = np.concatenate([start, elements]), n + 1
     if not n:
         raise UnsupportedError(f"np.{ufunc.__name__}.reduce of no elements")
     total = _folded_rounds(ufunc, elements, n)
@@ -68,7 +84,7 @@ def reduced(ufunc: np.ufunc, a: Any, axis: Any = 0, *, keepdims: Any = False, in
 def accumulated(ufunc: np.ufunc, a: Any, axis: Any = 0) -> Any:
     """As ``ufunc.accumulate``: where the function is associative in as many rounds as the extent has bits."""
     elements, k, n = _fold_elements("accumulate", ufunc, a, axis)
-    if ufunc.identity is None and ufunc not in ASSOCIATIVE:
+    if not _reorderable(ufunc):
         found = [elements[0]] if n else []
         for j in range(1, n):
             found.append(ufunc(found[-1], elements[j]))

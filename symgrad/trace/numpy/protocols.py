@@ -69,7 +69,10 @@ def _array_ufunc(self: Tracer, ufunc: np.ufunc, method: str, *inputs: Any, **kwa
         a, b = inputs
         return ufunc(np.expand_dims(a, tuple(range(np.ndim(a), np.ndim(a) + np.ndim(b)))), b, **kwargs)
     fold = FOLDS.get(method)
-    kwargs = {name: value for name, value in kwargs.items() if not is_unset(value) and (name, value) != ("where", True)}
+    kwargs = {
+        name: value for name, value in kwargs.items()
+        if (name, value) == ("axis", None) or not (is_unset(value) or (name == "where" and value is True))
+    }
     if fold is None or not {*kwargs} <= {"axis", "keepdims", "initial"} or {type(i) for i in inputs[1:]} & {Tracer}:
         raise UnsupportedError(
             f"np.{ufunc.__name__}.{method} has no answer for traced arrays", line=user_line(),
