@@ -235,6 +235,7 @@ _FORMULAS: dict[str, Callable[..., Any]] = {
     "inv_boxcox": lambda y, lmbda: np.exp(_root_of_one_more(y, lmbda)),
     "inv_boxcox1p": lambda y, lmbda: np.expm1(_root_of_one_more(y, lmbda)),
     "powm1": lambda x, y: np.where(x > 0, np.expm1(xlogy(y, x)), np.power(x, y) - 1),
+    "exp10": lambda x: np.power(10.0, floating(x)),
     "cosm1": lambda x: -2 * np.square(np.sin(0.5 * x)),
     "erfcinv": lambda q: np.where(
         q < 0.5, -ndtri(0.5 * q), np.where(q > 1.5, ndtri(1 - 0.5 * q), math.sqrt(2) * erfinv(1 - q))) / math.sqrt(2),

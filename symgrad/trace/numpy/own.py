@@ -143,6 +143,10 @@ STAND_INS: dict[Any, Any] = {
 """What stands for NumPy's in its own Python alone; for the other functions stands there what users have."""
 
 
+POLYNOMIALS = "numpy.polynomial."
+"""The modules of functions that ask no protocol, and call those of each other."""
+
+
 class _Module:
     """A module of NumPy's with stand-ins among its names."""
 
@@ -150,7 +154,9 @@ class _Module:
         self._module = module
 
     def __getattr__(self, name: str) -> Any:
-        found = self.__dict__[name] = _instead(getattr(self._module, name))
+        own = self._module.__name__.startswith(POLYNOMIALS)
+        found = self.__dict__[name] = (
+            _stand_in_names(self._module.__name__)[name] if own else _instead(getattr(self._module, name)))
         return found
 
 
@@ -190,7 +196,8 @@ def _stand_in_names(module: str) -> dict[str, Any]:
     """Copy a module's names, with stand-ins among them; its helper functions see these, too."""
     source = vars(sys.modules[module])
     names = {name: _instead(value) for name, value in source.items()} | {"len": _length, MARK: _taken}
-    for name, value in source.items():
+    for name, known in source.items():
+        value = getattr(known, "original", known)
         if type(value) is FunctionType and value.__globals__ is source and value not in STAND_INS:
             names[name] = _remade(value, names)
     return names
@@ -224,9 +231,11 @@ _running = _Running()
 the inputs that its settings are made of."""
 
 CONDITIONS: dict[str, bool] = {
-    "average": False, "geomspace": False, "gradient": False, "isclose": True, "linspace": False, "nanargmax": False,
-    "nanargmin": False, "nanmax": True, "nanmean": False, "nanmin": True, "nanvar": True, "piecewise": True,
-    "polyfit": False,
+    "_div": False, "_fit": False, "average": False, "chebdiv": False, "geomspace": False, "gradient": False,
+    "isclose": True, "linspace": False, "nanargmax": False, "nanargmin": False, "nanmax": True, "nanmean": False,
+    "nanmin": True, "nanvar": True, "piecewise": True, "polydiv": False, "polyfit": False,
+    **{f"{kind}{name}": name == "line" for kind in ("poly", "cheb", "leg", "herm", "herme", "lag") for name in (
+        "int", "line", "mulx")},
 }
 """What a condition on traced values comes to in NumPy's own functions: what leads through their general code."""
 
@@ -249,10 +258,12 @@ def _array_of_list(value: Any) -> Any:
 
 def by_numpy(function: Any, lifted: Any = _array_of_list) -> Any:
     """Return what answers a function of NumPy's: its own Python; `lifted` prepares its arguments."""
-    implementation = function.__wrapped__
+    implementation = getattr(function, "__wrapped__", function)
     parameters = inspect.signature(implementation).parameters.items()
     settings = [(place, key) for place, (key, known) in enumerate(parameters) if type(known.default) in {bool, int}]
-    name = f"np.{'linalg.' if 'linalg' in implementation.__module__ else ''}{function.__name__}"
+    module = implementation.__module__
+    inside = "linalg." if "linalg" in module else f"{module[6:]}." if module.startswith(POLYNOMIALS) else ""
+    name = f"np.{inside}{function.__name__}"
 
     @functools.cache
     def run() -> FunctionType:
@@ -295,6 +306,15 @@ def _saying(what: str, error: Exception) -> Exception:
     """Put words before those of an error, which is left in no variable of the frame that raises it."""
     error.args = (f"{what}: {error}",)
     return error
+
+
+def of_polynomials(module: ModuleType) -> dict[str, Any]:
+    """Find what answers the functions of one of NumPy's modules of polynomials: nobody knows what ends in zeros."""
+    trims = module.__dict__.get("trimseq") or module.pu.trimseq
+    STAND_INS[trims] = lambda seq: seq if touches(seq) else trims(seq)
+    functions = {name: getattr(value := vars(module)[name], "original", value) for name in module.__all__}
+    functions = {name: value for name, value in functions.items() if isinstance(value, FunctionType | type(np.sum))}
+    return {name: by_numpy(value, settled) for name, value in functions.items()}
 
 
 def indexed(joiner: Any, key: Any) -> Any:

@@ -33,6 +33,7 @@ from symgrad.trace.lines import (
     in_scipy,
     is_user_code,
     loaded_for_calls,
+    located,
     may_trace,
     of_the_user,
     passes_on,
@@ -42,7 +43,7 @@ from symgrad.trace.lines import (
 from symgrad.trace.nested import settled, touches
 from symgrad.trace.numpy.answers import answered
 from symgrad.trace.numpy.creation import DRAWS, MAKERS, frozen, of_lists
-from symgrad.trace.numpy.own import ERRORS, REFUSED, indexed
+from symgrad.trace.numpy.own import ERRORS, POLYNOMIALS, REFUSED, indexed, of_polynomials
 from symgrad.trace.remedies import module_of, remedy
 from symgrad.trace.state import active, beside, current
 from symgrad.trace.tracer import ASKED
@@ -203,7 +204,21 @@ class _WithSites(ModuleType):
         return importlib.import_module, (self.__name__,)
 
 
-# -- SciPy's functions that are written in Python, which ask no protocol
+# -- functions that are written in Python, which ask no protocol
+
+
+class InPython(Replaced):
+    """A stand-in for a function of NumPy's that has an answer for traced values, whoever calls it."""
+
+    @passes_on
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the function itself, or what answers it."""
+        if current() is None or not (touches(args) or touches(kwargs)):
+            return self.original(*args, **kwargs)
+        try:
+            return self.when_traced(*args, **kwargs)
+        except SymgradError as error:
+            raise located(error) from None
 
 
 class OfScipy(Replaced):
@@ -413,6 +428,8 @@ _PUBLIC = tuple([f"scipy.{name}" for name in (
     "cluster.vq", "fft", "integrate", "interpolate", "linalg", "ndimage", "optimize", "signal", "signal.windows",
     "sparse", "sparse.linalg", "spatial", "spatial.distance", "special", "stats",
 )])
+_POLYNOMIALS = tuple([f"{POLYNOMIALS}{name}" for name in (
+    "polyutils", "polynomial", "chebyshev", "legendre", "hermite", "hermite_e", "laguerre")])
 _CLASSES = ("scipy.stats._distn_infrastructure", "scipy.stats._multivariate", "scipy.stats._continuous_distns")
 _ANSWERED = frozenset(_CLASSES[2:])
 """Modules of many classes, of whose methods those alone have a stand-in that are answered."""
@@ -484,6 +501,15 @@ def _scipy_rows(name: str) -> list[Row]:
             (public and (key[0] != "_" or key in {"__call__", "__init__"})) or value in SCIPYS)
     ] for kind in defined if kind not in SCIPYS}
     return [_row_of(kind, dict.fromkeys(own), Method) for kind, own in keys.items() if own]
+
+
+def _polynomial_rows(name: str) -> list[Row]:
+    """List the functions of one of NumPy's modules of polynomials, and what its classes hold of them."""
+    module = sys.modules[name]
+    row = _row_of(module, of_polynomials(module), InPython, f"{name}.")
+    kinds = [value for value in vars(module).values() if isinstance(value, type) and value.__module__ == name]
+    return [row, *[(kind, held, {key: held_for(value) for key, value in held.items()}) for kind in kinds if (
+        held := {key: value for key, value in vars(kind).items() if isinstance(value, staticmethod)})]]
 
 
 def _met_rows(name: str) -> list[Row]:
@@ -599,9 +625,11 @@ def _library_rows() -> Iterator[Row]:
     """Yield the rows of NumPy and of SciPy's public modules, of those that are imported."""
     found = _Installed.libraries
     answer_scipy()
-    for name in ("numpy", *_PUBLIC, *_CLASSES, *_met):
+    for name in ("numpy", *_POLYNOMIALS, *_PUBLIC, *_CLASSES, *_met):
         if name not in found and name in sys.modules:
-            found[name] = _numpy_rows() if name == "numpy" else _met_rows(name) if name in _met else _scipy_rows(name)
+            found[name] = (
+                _numpy_rows() if name == "numpy" else _met_rows(name) if name in _met else
+                _polynomial_rows(name) if name in _POLYNOMIALS else _scipy_rows(name))
         yield from found.get(name, ())
     for module in [sys.modules.get(name) for name in ("numpy", "scipy.special")] if SITES else ():
         if type(module) is ModuleType:
