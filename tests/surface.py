@@ -339,9 +339,9 @@ The words in the tables:
 - **{REFUSED}**, and **{COMPLEX}** where the result is complex.
 
 Where NumPy looks at values and raises an error, traced arrays have none: `np.nanargmin` of NaN alone gives 0, and
-`np.histogram` leaves NaN out. The remainder of `np.polydiv` keeps zeros in front that are not divided out. The functions of
-`numpy.polynomial` and its series have no rows here: those of all six bases are answered, but for roots; coefficients at the end that
-come to 0 stay.
+`np.histogram` leaves NaN out. The remainder of `np.polydiv` keeps zeros in front that are not divided out. The
+functions of `numpy.polynomial` and its series have no rows here: those of all six bases are answered, but for roots and
+`trim`; coefficients at the end that come to 0 stay.
 
 In the calls `V`, `Q`, `W` are vectors of 4 elements, the last one of numbers beyond 1, `u` one of 3, `M` a matrix of
 3 x 4, `S` a positive definite one and `G` any one of 3 x 3, `x`, `y`, `z` numbers, `I` integers and `B` truth values.

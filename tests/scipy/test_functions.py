@@ -78,7 +78,7 @@ sc.betaln(p, p + 1)|sc.beta(p, 2 * p)|sc.poch(p, 0.5)|sc.binom(s + 3, p)|sc.logg
 sc.boxcox1p(p, s)|sc.inv_boxcox(p, s)|sc.inv_boxcox1p(p, s)|sc.powm1(p, s)|sc.cosm1(v)|sc.entr(p)|sc.rel_entr(p, s)
 sc.kl_div(p, s)|sc.log1p(p)|sc.expm1(v)|sc.cbrt(p)|sc.exp2(v)|sc.log_ndtr(20 * v)|sc.log_ndtr(-300 * p)|sc.ndtri(p)
 sc.gamma(s + v * v)|sc.rgamma(3 * v)|sc.polygamma(2, p)|sc.exprel(v)|sc.huber(0.7, v)|sc.pseudo_huber(p, p * s)
-sc.zeta(3.5, p)|sc.erfcinv(p)|sc.erfinv(v / 9)|sc.lambertw(p).real|sc.gammasgn(v)
+sc.exp10(v)|sc.zeta(3.5, p)|sc.erfcinv(p)|sc.erfinv(v / 9)|sc.lambertw(p).real|sc.gammasgn(v)
 sc.erfcx(v)|sc.dawsn(v)
 sc.expi(p)|sc.i0(v)|sc.i1(v)|sc.i0e(30 * v)|sc.i1e(30 * v)|sc.gammainc(2.5, p + s)|sc.gammaincc(0.5, p + s)
 sc.stdtr(4.0, v)|sc.betainc(2.5, 0.5, p)|sc.betaincc(2.5, 1.5, p)|sc.chdtr(3.0, p)|sc.chdtrc(3.0, p)
