@@ -97,6 +97,7 @@ ROWS: dict[str, Any] = {
     "averages": lambda X, y: (np.average(X, axis=0, weights=y), special.logsumexp(X, axis=0), np.linalg.norm(X, 2)),
     "centred": lambda X, _: (np.sum((X - X.mean(axis=0)) ** 2), np.sum((X - X.max(axis=0, keepdims=True)) ** 3)),
     "products": lambda X, y: (np.sum((X @ np.arange(4.0) - y) ** 2), np.mean(np.dot(X, np.ones(4)) * y), y @ X),
+    "transposes": lambda X, y: (X.T @ X, X.T @ y, np.dot(X.T, y), np.linalg.solve(X.T @ X + np.eye(4), X.T @ y)),
     "each row": lambda X, y: (np.prod(X.sum(axis=1)), np.sum(np.linalg.norm(X, axis=-1) * y), X.max(axis=1).max()),
 }
 WHOLE: dict[str, Any] = {
@@ -164,7 +165,9 @@ NEED_MORE: list[Any] = [
     lambda x: np.average(x[x > 0], weights=np.ones(5)), lambda x: np.average(np.ones(5), weights=x[x > 0]),
     lambda x: np.sum(x[x > 0] + np.outer(x, x)[x > 0]), lambda x: np.inner(x[x > 0], np.outer(x, x)[x > 0]),
     lambda x: np.sum(np.outer(x, x)[x > 0] @ np.outer(x, x)[x > 0]), lambda x: x[x > 0].tolist(),
-    lambda x: np.sort(x[x > 0]),
+    lambda x: np.sort(x[x > 0]), lambda x: np.outer(x, x)[x > 0].T @ x, lambda x: np.sum(np.outer(x, x)[x > 0].T),
+    lambda x: np.outer(x, x)[x > 0].T @ x[x > 1], lambda x: np.outer(x, x) @ np.outer(x, x)[x > 0].T,
+    lambda x: np.outer(x, x)[x > 0] + np.outer(x, x)[x > 0].T, lambda x: np.outer(x, x)[x > 0].T,
 ]
 
 

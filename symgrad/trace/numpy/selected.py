@@ -93,6 +93,18 @@ class Selected(np.lib.mixins.NDArrayOperatorsMixin):
     def __iter__(self) -> Iterator[Any]:
         yield len(self)
 
+    @property
+    def T(self) -> Selected:  # noqa: N802 - NumPy's name
+        """Its transpose: of rows a factor of products that sum over them."""
+        return Turned(self.values, self.mask) if self.ndim == 2 else self
+
+    def rows(self) -> tuple[Any, Any]:
+        """Lay the axes of the mask flat; return the values, and the mask with as many axes."""
+        values: Any = self.values
+        if self.mask.ndim != 1:
+            values = np.reshape(values, (-1, *values.shape[self.mask.ndim :]))
+        return values, np.expand_dims(np.ravel(self.mask), tuple(range(1, values.ndim)))
+
     def astype(self, *args: Any, **kwargs: Any) -> Selected:
         """As `ndarray.astype`."""
         return Selected(self.values.astype(*args, **kwargs), self.mask)
@@ -185,14 +197,10 @@ class Selected(np.lib.mixins.NDArrayOperatorsMixin):
 
     def reduced(self, func: Any, answer: Any, bound: inspect.BoundArguments, neutral: dict[str, Any]) -> Any:
         """Reduce the first axis at least: what is outside of the mask is left out, or changes nothing."""
-        mask: Any = np.ravel(self.mask)
         given, skipping = bound.arguments, _SKIPPING.get(func)
         selected = {name: value for name, value in given.items() if type(value) is Selected}
         for name, one in selected.items():
-            values: Any = one.values
-            if one.mask.ndim != 1:
-                values = np.reshape(values, (-1, *values.shape[one.mask.ndim :]))
-            wide = np.expand_dims(mask, tuple(range(1, values.ndim)))
+            values, wide = one.rows()
             values = floating(values) if type(neutral[name]) is float else values
             if neutral[name] is None:
                 given |= {name: values, "where": wide}
@@ -204,8 +212,26 @@ class Selected(np.lib.mixins.NDArrayOperatorsMixin):
         if skipping:
             made = np.where(np.any(np.isnan(values) & wide, **kept), np.asarray(np.nan, made.dtype), made)
         if callable(next(iter(neutral.values()))) and "initial" not in given:  # of none a lookup fails
-            made = np.take(np.expand_dims(made, 0), np.where(np.any(mask), 0, 1), axis=0)
+            made = np.take(np.expand_dims(made, 0), np.where(np.any(wide), 0, 1), axis=0)
         return made
+
+
+class Turned(Selected):
+    """The transpose of rows that a mask selects."""
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        """Multiply it with what the same mask selects."""
+        given = [value for value in inputs if isinstance(value, Selected) and value.mask.node is self.mask.node]
+        if ufunc is np.matmul and method == "__call__" and not kwargs and [*map(type, given)] == [Turned, Selected]:
+            left, right = [np.where(wide, x, np.zeros((), x.dtype)) for x, wide in (one.rows() for one in given)]
+            return np.matmul(left.T, right)
+        raise self.unknown("arithmetic with its transpose")
+
+    def call(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Answer `np.dot` and `np.matmul`."""
+        if func in _OF_ROWS:
+            return self.__array_ufunc__(np.matmul, "__call__", *args, **kwargs)
+        raise self.unknown(f"np.{func.__name__} of its transpose")
 
 
 def _is_product(func: Any, *factors: Selected) -> bool:
