@@ -88,6 +88,7 @@ ELEMENTS: dict[str, Any] = {
     "logsumexp": lambda a, w: (special.logsumexp(a), special.logsumexp(a, b=w)),
     "norms": lambda a, _: (np.linalg.norm(a, 3), np.linalg.norm(a, 1), np.linalg.norm(a, np.inf)),
     "each": lambda a, w: (np.sum(np.clip(a, 0.5, 1.5) * w), np.where(a > 1, a, 0 * w).sum(), a.round(1).sum()),
+    "close": lambda a, w: (np.sum(1.0 * np.isclose(a, w)), np.sum(1.0 * np.isclose(a, w, rtol=2.0))),
     "kept": lambda a, w: (np.sum(w * (a - a.mean(keepdims=True)) ** 2), (w / np.max(w, keepdims=True)).sum()),
 }
 ROWS: dict[str, Any] = {

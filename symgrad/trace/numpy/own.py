@@ -143,6 +143,9 @@ STAND_INS: dict[Any, Any] = {
 """What stands for NumPy's in its own Python alone; for the other functions stands there what users have."""
 
 
+_FUNCTIONS = (FunctionType, type(np.sum))
+"""In Python, as such or behind the protocol of arrays."""
+
 POLYNOMIALS = "numpy.polynomial."
 """The modules of functions that ask no protocol, and call those of each other."""
 
@@ -313,7 +316,7 @@ def of_polynomials(module: ModuleType) -> dict[str, Any]:
     trims = module.__dict__.get("trimseq") or module.pu.trimseq
     STAND_INS[trims] = lambda seq: seq if touches(seq) else trims(seq)
     functions = {name: getattr(value := vars(module)[name], "original", value) for name in module.__all__}
-    functions = {name: value for name, value in functions.items() if isinstance(value, FunctionType | type(np.sum))}
+    functions = {name: value for name, value in functions.items() if isinstance(value, _FUNCTIONS)}
     return {name: by_numpy(value, settled) for name, value in functions.items()}
 
 

@@ -1,7 +1,8 @@
 """`Selected`: what ``x[mask]`` is for a traced mask: so many elements that only the run will tell how many.
 
 It holds the whole array and the mask. Arithmetic with it is done for every element, and what is outside of the mask
-is dropped where it ends: in one number of all of them, or in ``out[mask] = ...`` through the same mask.
+is dropped where it ends: in a function of all of them, or in ``out[mask] = ...`` through the same mask. How a function
+leaves elements out is said where it is answered, see `answers(neutral=)`.
 """
 
 from __future__ import annotations
@@ -239,7 +240,7 @@ def _is_product(func: Any, *factors: Selected) -> bool:
     return all(one.ndim == 1 for one in factors[:-1]) and factors[-1].ndim <= 1 + (func in _OF_ROWS)
 
 
-_OF_EACH = frozenset({np.clip, np.copy, np.nan_to_num, np.round, np.where})
+_OF_EACH = frozenset({np.clip, np.copy, np.isclose, np.nan_to_num, np.round, np.where})
 """Functions of each element that are no ufuncs."""
 
 _OF_ROWS = frozenset({np.dot, np.matmul})
