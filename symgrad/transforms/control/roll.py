@@ -36,6 +36,7 @@ from symgrad.transforms.derive.control import closed
 from symgrad.transforms.tuned import (
     COPIES_TRIED,
     LONG_COPIES,
+    LOOP_WEIGHT,
     PEELED,
     PERIODS,
     REPEATED,
@@ -73,14 +74,19 @@ def roll(program: Program, least: int = REPEATED, memory: str | int | None = Non
 
 def _may_repeat(nodes: Sequence[Node], least: int) -> bool:
     """Whether so many nodes are of one op and line: most programs have not that many, which costs next to nothing."""
-    fewest = FEWEST if len(nodes) >= LONG_COPIES * least else least
+    fewest = FEWEST if sum(map(_weight, nodes)) >= LONG_COPIES * least else least
     alike = (attrgetter("op"), attrgetter("op", "line"))
     return all(max(Counter(map(each, nodes)).values(), default=0) >= fewest for each in alike)
 
 
-def _enough(copies: int, period: int, least: int) -> bool:
-    """Whether copies of so many nodes are a loop: there are many, or they are long."""
-    return copies >= least or (copies >= FEWEST and copies * period >= LONG_COPIES * least)
+def _weight(node: Node) -> int:
+    """Return how long a node takes to compile, beside an elementwise one."""
+    return 1 if isinstance(node.op, (Elementwise, Leaf, Result)) or node.op.view else LOOP_WEIGHT
+
+
+def _enough(copies: int, step: Sequence[Node], least: int) -> bool:
+    """Whether copies of a step are a loop: there are many, or they take long to compile."""
+    return copies >= least or (copies >= FEWEST and copies * sum(map(_weight, step)) >= LONG_COPIES * least)
 
 
 def _once_first(program: Program) -> list[Node]:
@@ -132,7 +138,7 @@ def _repeats(nodes: Sequence[Node], least: int) -> list[tuple[int, int, int]]:
         edges = np.flatnonzero(same[1:] != same[:-1])
         for first, end in zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True):
             copies = (end - first) // period + 1
-            if _enough(copies, period, least):
+            if _enough(copies, nodes[first : first + period], least):
                 found.append((first, period, copies))
     return sorted(found, key=lambda one: (-one[1] * one[2], one[1]))
 
@@ -217,12 +223,13 @@ def _loop(program: Program, nodes: Sequence[Node], least: int) -> _RepeatLoop | 
         # A copy begins with no part of what the one before made.
         shift = next((k for k in range(period) if not isinstance(nodes[begin + k].op, Result)), 0)
         start, copies = begin + shift, found_copies - (shift > 0)
+        step = nodes[start : start + period]
         tried = min(COPIES_TRIED, copies - copies // 2)
-        if not _enough(copies, period, least) or classified(start + copies // 2 * period, period, tried) is None:
+        if not _enough(copies, step, least) or classified(start + copies // 2 * period, period, tried) is None:
             continue  # what is a loop is one in its middle
         ends = [(early, late) for early in range(PEELED + 1) for late in range(PEELED + 1)]
         counts = [(start + early * period, copies - early - late) for early, late in ends]
-        loops = filter(None, (classified(first, period, n) for first, n in counts if _enough(n, period, least)))
+        loops = filter(None, (classified(first, period, n) for first, n in counts if _enough(n, step, least)))
         tries = len(counts) if program.guards else 1  # the last condition of a loop came to something else
         found = next((loop for loop in islice(loops, tries) if loop.pays(program, least)), None)
         if found is not None:
