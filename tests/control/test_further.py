@@ -1,8 +1,9 @@
-"""A `while` that a first call leaves at once, or after a few rounds, is one loop where more of them show it."""
+"""A `while` that a first call leaves after no or few rounds is one loop, where a few rounds more show it."""
 
 from __future__ import annotations
 
-from functools import partial
+import functools
+import sys
 from typing import Any
 
 import numpy as np
@@ -80,16 +81,17 @@ def twice(x: Any) -> Any:
 def branches_in_it(x: Any) -> Any:
     y = x
     while y > 1.0:
-        if y > 10.0:  # noqa: SIM108 - a statement of Python's
-            y = y / 7.0
-        else:
-            y = y - 0.9
+        y = y / 7.0 if y > 10.0 else y - 0.9
     return y
 
 
 ONE = [newton, halved, broken, negated, reads_a_table, twice]
 MORE = [in_rounds, branches_in_it, either_end]
 FIRST = [(1.0,), (0.2, 1.6), (1.6, 0.9), (3.1,), (1.0, 1.2, 2.1)]
+
+
+def shifted(fun: Any, x: float, by: float) -> Any:
+    return fun(x + by)
 
 
 @pytest.mark.parametrize("first", FIRST, ids=str)
@@ -100,8 +102,8 @@ def test_one_path_whatever_comes_first(fun: Any, first: tuple[float, ...]) -> No
         value, slope = compiled(x)
         np.testing.assert_allclose(value, fun(x), rtol=1e-12)
         if x != round(x, 1):  # where it may jump
-            moved = partial(lambda x, h: fun(x + h), x)
-            np.testing.assert_allclose(slope, richardson(moved, 1e-6), rtol=1e-4, atol=1e-7)
+            expected = richardson(functools.partial(shifted, fun, x), 1e-6)
+            np.testing.assert_allclose(slope, expected, rtol=1e-4, atol=1e-7)
     assert compiled.cache_info().compilations <= (1 if fun in ONE else 5)
 
 
@@ -181,3 +183,84 @@ def test_a_table_that_is_written_is_read_as_it_is() -> None:
     finally:
         TABLE[:] = before
     assert compiled.cache_info().compilations == 1
+
+
+def settles_behind(x: Any) -> Any:
+    """Behind rounds that the call has not, the second loop would never end: negative numbers have no root."""
+    y = x
+    while y > 1.0:
+        y = y - 1.0
+    z = y
+    while abs(z * z - y) > 1e-9:
+        z = 0.5 * (z + y / z)
+    return z
+
+
+def reads_in_rounds(x: Any) -> Any:
+    y = x
+    while y > 1.0:
+        y = y * TABLE[0] + 0.1 * TABLE[1]
+    return y
+
+
+def sets_a_flag(x: Any) -> Any:
+    y, found, last = x, False, None
+    while y > 1.0:
+        y, found, last = 0.5 * y, True, y
+    return (y if last is None else y + last), found
+
+
+@pytest.mark.parametrize("first", [0.5, 1.5])
+@pytest.mark.parametrize(("fun", "paths"), [
+    (settles_behind, 1), (reads_in_rounds, 1), (asks_behind, 2), (sets_a_flag, 2),
+], ids=lambda f: getattr(f, "__name__", f))
+def test_what_stands_around_is_as_in_the_call(fun: Any, paths: int, first: float) -> None:
+    compiled = sg.jit(fun, options=sg.Options(compiler="none"))
+    for x in (first, 1.5, 0.5, 2.2, 9.7, 1.0, 30.0):
+        np.testing.assert_allclose(compiled(x), fun(x), rtol=1e-12)
+    assert compiled.cache_info().compilations <= paths
+
+
+def test_flags_of_debug_nans_are_no_results() -> None:
+    compiled = sg.jit(halved, options=sg.Options(compiler="none", debug_nans=True))
+    assert [compiled(x) for x in (1.0, 1.5, 1e6)] == [halved(x) for x in (1.0, 1.5, 1e6)]
+
+
+DRAWS = np.random.default_rng(5)
+NOTED: list[float] = []
+
+
+def draws(x: Any) -> Any:
+    while x > 1.0:
+        x = 0.5 * x + 0.01 * DRAWS.normal()
+    return x
+
+
+def draws_from_all(x: Any) -> Any:
+    while x > 1.0:
+        x = 0.5 * x + 0.01 * np.random.normal()  # noqa: NPY002 - it is what people write
+    return x
+
+
+def notes_rounds(x: Any) -> Any:
+    while x > 1.0:
+        x = 0.5 * x
+        NOTED.append(1.0)
+    return x
+
+
+def gives_up(x: Any) -> Any:
+    k = 0
+    while x > 1.0:
+        x, k = 0.5 * x, k + 1
+        if k > 2:
+            sys.exit("no convergence")
+    return x
+
+
+def test_rounds_that_the_call_has_not_leave_nothing_behind() -> None:
+    before = DRAWS.bit_generator.state, str(np.random.get_state())  # noqa: NPY002 - as above
+    for fun in (draws, draws_from_all, notes_rounds, gives_up):
+        assert sg.jit(fun, options=sg.Options(compiler="none"))(0.5) == 0.5
+    assert (DRAWS.bit_generator.state, str(np.random.get_state())) == before  # noqa: NPY002 - as above
+    assert not NOTED

@@ -142,7 +142,7 @@ class Captured:
         self._keys: dict[tuple[Any, ...], tuple[Any, State]] = {}  # which keep alive what is known by its identity
         self._own: dict[tuple[int, Any], Any] = {}  # what the function sets itself, with what holds it
         self._compared: dict[tuple[int, Any], Any] = {}
-        self._read: Sequence[int] = ()  # the arrays that the last trace read
+        self.read: Sequence[int] = ()  # the arrays that the last trace read
 
     def identity(self) -> tuple[Any, ...]:
         """Identify what stands in the places now: equal where the same compilation serves."""
@@ -244,26 +244,26 @@ class Captured:
             self._compared |= new
             self.state = state = self._looked_up(state.key)
         now = [_place_key(*one) for one in state.reads]
-        self._read = [*map(now.index, places)]
-        return self._read
+        self.read = [*map(now.index, places)]
+        return self.read
 
     def taking(self, taken: Iterable[str]) -> tuple[Callable[..., Any], dict[str, Any]]:
         """Return the function with the arrays that it read as further arguments, and these arrays by their names."""
         state, fun = self.state or State(), self.fun
-        arrays = [state.arrays[k] for k in self._read]
+        arrays = [state.arrays[k] for k in self.read]
         names, _ = leaf_names([label for _, _, label, _ in arrays], [""] * len(arrays), frozenset(taken))
 
         @wraps(fun)
         def function(*args: Any, **kwargs: Any) -> Any:
             values = [kwargs.pop(name) for name in names]
-            with standing(state.places(self._read)) as found, given([*zip(found, values, strict=False)]):
+            with standing(state.places(self.read)) as found, given([*zip(found, values, strict=False)]):
                 return fun(*args, **kwargs)
 
         own = signature_of(fun)
         before = [] if own is None else [p for p in own.parameters.values() if p.kind is not p.VAR_KEYWORD]
         more = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY) for name in names]
         vars(function)["__signature__"] = inspect.Signature([*before, *more])
-        return function, {name: state.array(k) for name, k in zip(names, self._read, strict=True)}
+        return function, {name: state.array(k) for name, k in zip(names, self.read, strict=True)}
 
     def outside(self, numbers: Sequence[int]) -> Callable[[], list[Any]] | None:
         """Return what reads some of the arrays, as they are when it is called; None for none."""
@@ -794,14 +794,19 @@ def captured_rng(
 ) -> Iterator[None]:
     """Warn, once for a function and a name, where it draws from a captured random generator while it is traced.
 
-    In later traces it draws the same numbers: `states` says where the generators stood in the first one.
+    In later traces it draws the same numbers: `states` says where the generators stood in the first one. Of others,
+    `branches` are told, which may refuse it.
     """
     before = [(name, value, state) for name, value in captured if (state := _state(value)) is not None]
     for _, value, _ in before:
         if id(value) in states:
             _set_state(value, states[id(value)][1])
+    line = definition(fun) if before else None
     try:
         yield
+        for name, value, state in before:
+            if branches is not None and id(value) not in states and str(_state(value)) != str(state):
+                branches.draw(f"the random generator {name!r}", line)
     except BaseException:
         for _, value, state in before:
             _set_state(value, state)
@@ -813,9 +818,7 @@ def captured_rng(
         if id(value) in states:
             _set_state(value, state)
         states[id(value)] = value, start
-        line, shown = definition(fun), f"the random generator {name!r}"
-        if branches is not None:
-            branches.drawn = branches.drawn or (shown, line)
+        shown = f"the random generator {name!r}"
         if (line, shown) in _warned:
             continue
         _warned.add((line, shown))

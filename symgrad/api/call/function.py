@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 import re
 import sys
 import threading
@@ -10,6 +11,7 @@ import types
 import weakref
 from collections import Counter
 from collections.abc import Callable, Container, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, ParamSpec, TypeVar
@@ -45,6 +47,7 @@ from symgrad.options import Options
 from symgrad.pipeline import NAMES, Built, Stages, build, optimized, uncollected
 from symgrad.trace import optree
 from symgrad.trace.control.branches import Branch, Branches, branches_of
+from symgrad.trace.control.forks import ASKED, Enough
 from symgrad.trace.control.further import further, serves
 from symgrad.trace.control.lengths import Lengths, TraceAgain
 from symgrad.trace.lines import shortened
@@ -124,6 +127,11 @@ class _Staged(NamedTuple):
     tree: Any
     taken: dict[int, Branch]
     outside: Callable[[], list[Any]] | None
+
+    def arrays(self, leaves: Sequence[Any]) -> list[np.ndarray[Any, Any]]:
+        """Return what the program reads in a call: arrays of its dtypes, and those from outside."""
+        values = [*leaves, *([] if self.outside is None else self.outside())]
+        return [np.asarray(value, node.dtype) for value, node in zip(values, self.program.inputs, strict=True)]
 
 
 class CacheInfo(NamedTuple):
@@ -571,24 +579,23 @@ class Function(Generic[P, R]):
         known = None if any(type(leaf) is Spec for leaf in leaves) else leaves
         plain, branches = self._settled(signature, known, told)
         more = [] if known is None or isinstance(self._fun, Absent) else further(branches, plain.program)
-        if not more:
+        if known is None or not more:
             return plain
-        before = self._lengths.copied()
-        self._lengths.longer_than_called = True
+        before, read = self._lengths.copied(), self._captured.read
+        most = 2 * (len(branches.taken) + len(more)) + ASKED
         try:
-            tried, _ = self._settled(signature, known, (*told, *more))
-        except Exception:  # noqa: BLE001 - rounds that the call has not may raise anything
-            tried = plain
-        self._lengths.longer_than_called = False
-        outside = [] if tried.outside is None else tried.outside()
-        given = [np.asarray(leaf, spec.dtype) for leaf, spec in zip(known or (), signature.specs, strict=True)]
-        if tried is not plain and serves(tried.program, plain.program, more, [*given, *outside]):
-            return tried
-        self._lengths = before
+            with suppress(Exception, Enough, SystemExit):  # rounds that the call has not may raise anything
+                tried, _ = self._settled(signature, known, (*told, *more), most)
+                if tried.tree == plain.tree and serves(
+                    tried.program, plain.program, plain.tree.num_leaves, tried.arrays(known), plain.arrays(known),
+                ):
+                    before, read, plain = self._lengths, self._captured.read, tried
+        finally:
+            self._lengths, self._captured.read = before, read
         return plain
 
     def _settled(
-        self, signature: Signature, known: Sequence[Any] | None, told: Sequence[Branch],
+        self, signature: Signature, known: Sequence[Any] | None, told: Sequence[Branch], most: float = math.inf,
     ) -> tuple[_Staged, Branches]:
         """Trace, derive and optimize until it is known how loops are taken.
 
@@ -599,7 +606,7 @@ class Function(Generic[P, R]):
         by_value = next(ways)
         first: list[Exception] = []  # emptied at the end: its traceback has this frame, and all that was traced
         while True:
-            stages, branches, changes = Stages(self._options), Branches(known, told, lengths), lengths.changes
+            stages, branches, changes = Stages(self._options), Branches(known, told, lengths, most), lengths.changes
             try:
                 with uncollected(), lengths.counting():
                     program, unflatten, tree, outside = self._passed(signature, stages, branches, by_value)
@@ -645,7 +652,7 @@ class Function(Generic[P, R]):
         else:
             captured, name = self._captured.named(), identifier(self._arguments.name)
             taken = [*signature.names, *[str(d) for one in signature.specs for d in one.shape]]
-            drawing = captured_rng(self._fun, captured, self._drawn, None)
+            drawing = captured_rng(self._fun, captured, self._drawn, branches if branches.is_longer else None)
             with self._captured.stand_ins(taken, by_value) as readings, drawing:
                 traced = trace(
                     self._fun, signature, functools.partial(self._on, signature), name=name, options=self._options,

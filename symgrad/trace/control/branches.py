@@ -6,6 +6,7 @@ the condition comes to the same, and a call where it does not goes to the path t
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -21,7 +22,7 @@ from symgrad.ir.node import Graph, Node
 from symgrad.ir.program import Program
 from symgrad.ops.control import guard
 from symgrad.trace.constants import held
-from symgrad.trace.control.forks import Fork, Head, Policy
+from symgrad.trace.control.forks import Enough, Fork, Head, Policy
 from symgrad.trace.control.reductions import Accumulator
 from symgrad.trace.control.rounds import contents, loops_around
 from symgrad.trace.lines import is_user_code, user_frame, user_line
@@ -237,14 +238,21 @@ class Branches:
         forks: those whose rounds were traced for all ways.
         clock, again: how often anything was asked; when one was asked again, and its number.
         outputs: what is traced.
+        most: so many conditions are asked at most, where what is told may lead to a loop that has no end.
     """
 
     def __init__(
         self, arrays: Sequence[Any] | None, told: Sequence[Branch] = (), lengths: Lengths | None = None,
+        most: float = math.inf,
     ) -> None:
         """Begin with the arguments of a call, which have the dtypes of its signature; None where there are none."""
-        self.arrays, self.told, self.lengths = arrays, told, lengths
+        self.arrays, self.told, self.lengths, self.most = arrays, told, lengths, most
         self.clear()
+
+    @property
+    def is_longer(self) -> bool:
+        """Whether loops are told to go on that the call leaves: its values are not those of the trace."""
+        return self.most < math.inf
 
     def clear(self) -> None:
         """Begin once more."""
@@ -311,6 +319,12 @@ class Branches:
         numbers = [node.param("number") for node in guards]
         return {number: self.moments[number] for number in numbers if number in self.moments}
 
+    def draw(self, what: str, line: Line | None) -> None:
+        """Note a draw from a random generator; of rounds that the call has not there is none."""
+        if self.is_longer:
+            raise Enough
+        self.drawn = self.drawn or (what, line)
+
     def refuse_draws(self) -> None:
         """Refuse numbers that are drawn while tracing: they would be others on each path."""
         if self.asked and self.drawn is not None:
@@ -353,6 +367,8 @@ class Branches:
             number = -1
             if not node.is_constant:
                 self.asked += 1
+                if self.asked > self.most:
+                    raise Enough
                 number = self._record(trace, node, frame, Branch(outcome, place))
             known[asked] = outcome, number
         elif known[asked][1] >= 0:
@@ -467,10 +483,10 @@ class Branches:
             new = [self.value(node) for node in after.outputs if not node.op.decides]
         except (LinAlgError, IndexError):
             return False
-        return all(a is None or b is None or _near(a, b) for a, b in zip(old, new, strict=True))
+        return all(a is None or b is None or nearly_equal(a, b) for a, b in zip(old, new, strict=True))
 
 
-def _near(a: np.ndarray[Any, Any], b: np.ndarray[Any, Any]) -> bool:
+def nearly_equal(a: np.ndarray[Any, Any], b: np.ndarray[Any, Any]) -> bool:
     """Whether the same operations made two arrays, maybe in another order."""
     digits = np.finfo(a.dtype).eps ** 0.6 if a.dtype.kind in "fc" else 0.0
     finite = np.abs(a[np.isfinite(a)])

@@ -13,8 +13,8 @@ import numpy as np
 
 from symgrad.ir.evaluate import evaluate
 from symgrad.ir.program import Program
-from symgrad.trace.control.branches import Branch, Branches
-from symgrad.trace.control.rounds import position, turns
+from symgrad.trace.control.branches import Branch, Branches, nearly_equal
+from symgrad.trace.control.rounds import position, remembers, turns
 
 ROUNDS = 4
 """In so many rounds all variables have been those of the round before."""
@@ -24,7 +24,10 @@ MOST = 256
 
 
 def further(branches: Branches, program: Program) -> list[Branch]:
-    """Return what conditions of loops are told that a call left too soon; nothing where there are none.
+    """Return what conditions are told, so that loops go on that a call left too soon; nothing where there are none.
+
+    Conditions around such loops are told what they came to: behind rounds that the call has not, they ask of values
+    that it has not either, of which a loop may never end.
 
     Args:
         branches: what a trace asked.
@@ -37,6 +40,7 @@ def further(branches: Branches, program: Program) -> list[Branch]:
         if head >= 0 and type(branches.taken[number].outcome) is bool:
             asked.setdefault((at.code, head), []).append((number, goes_on))
     told: list[Branch] = []
+    longer = set()
     for (code, head), every in asked.items():
         numbers = [number for number, _ in every]
         line = branches.taken[numbers[0]].line
@@ -50,21 +54,29 @@ def further(branches: Branches, program: Program) -> list[Branch]:
             continue
         (goes_on,) = goes
         once = [goes_on] * (ROUNDS * tests) + [not goes_on]
-        if len(once) * len(ends) <= MOST:
+        if len(once) * len(ends) <= MOST and not remembers(branches.seen[numbers[0]]):
             told += [Branch(outcome, (line, k)) for k, outcome in enumerate(once * len(ends))]
-    return told
+            longer.add((code, head))
+    if not told:
+        return []
+    inside = {
+        branches.taken[number].line for number, at in branches.seen.items()
+        if any((frame.f_code, head) in longer for frame, head in at.around)
+    }.union([branch.line for branch in told])
+    return told + [taken for taken in branches.taken if taken.line not in inside]
 
 
-def serves(program: Program, plain: Program, told: Sequence[Branch], arrays: Sequence[np.ndarray[Any, Any]]) -> bool:
-    """Whether a program asks none of what it was told, and is for some arguments what the plain one is."""
-    lines = {branch.line for branch in told}
-    if any(node.line in lines for node in program.guards):
-        return False
+def serves(
+    program: Program, plain: Program, results: int, arrays: Sequence[np.ndarray[Any, Any]],
+    plain_arrays: Sequence[np.ndarray[Any, Any]],
+) -> bool:
+    """Whether a program's conditions hold for some arguments, and its first results are those of the plain one."""
     try:
         found, expected = [
-            [value for value, node in zip(evaluate(one, arrays), one.outputs, strict=True) if not node.op.decides]
-            for one in (program, plain)
+            [value for value, node in zip(evaluate(one, own), one.outputs, strict=True) if not node.op.decides]
+            for one, own in ((program, arrays), (plain, plain_arrays))
         ]
     except Exception:  # noqa: BLE001 - a guard that misses, or anything that rounds may raise which the call has not
         return False
-    return all(np.allclose(*pair, rtol=1e-9, atol=1e-300, equal_nan=True) for pair in zip(found, expected, strict=True))
+    pairs = zip(expected[:results], found[:results], strict=True)
+    return all(a.shape == b.shape and nearly_equal(a, b) for a, b in pairs)

@@ -69,7 +69,6 @@ class Lengths:
         seeks: whether it looks for loops.
         aside: stand-ins that are left out after an exception, until it is known whether it was theirs.
         changes: how often any of this changed.
-        longer_than_called: whether loops are told to go on that the call leaves: its values are not those of the trace.
     """
 
     def __init__(self) -> None:
@@ -87,7 +86,7 @@ class Lengths:
         self.broken: set[tuple[CodeType, int]] = set()
         self.kinds: dict[tuple[CodeType, str], Any] = {}
         self.expected: list[Any] | None = None
-        self.whole, self.seeks, self.longer_than_called = False, True, False
+        self.whole, self.seeks = False, True
         self.aside: dict[tuple[int, str], Any] = {}
         self.changes = 0
 
@@ -212,7 +211,7 @@ class Lengths:
             if key not in self.differing:
                 self.carried.add(key)
             self.differing.setdefault(key, loop.differ)
-        if self.carried - before[0] and not self.longer_than_called:
+        if self.carried - before[0] and not branches.is_longer:
             expected = [branches.value(node) for node in branches.outputs]
             self.expected = None if any(value is None for value in expected) else expected
         return (self.carried, len(self.differing)) != before

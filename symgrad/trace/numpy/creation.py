@@ -332,7 +332,7 @@ def frozen(module: str) -> Callable[..., Any]:
                 instead="draw standard numbers outside and pass them as an argument: mean + scale * noise",
             )
         if (branches := _trace().branches) is not None:
-            branches.drawn = branches.drawn or (name, line)
+            branches.draw(name, line)
         if line not in _warned:
             _warned.add(line)
             warn(str(SymgradError(
