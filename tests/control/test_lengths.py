@@ -466,3 +466,77 @@ def test_shapes_that_do_not_fit_behind_a_loop_over_an_open_extent():
 
     with pytest.raises(sg.errors.ShapeError, match=r"do not broadcast together(?s:.*)table\.reshape"):
         sg.jit(cut, specs=("f64[n]", "f64[n,m]"), options=INTERPRETED)(np.ones(3), np.ones((3, 2)))
+
+
+def signed(x):
+    total = 0.0
+    for v in x:
+        if v > 0:
+            total = total + v * v
+        else:
+            total = total - v
+    return total
+
+
+def until_much(x):
+    total = 0.0
+    for v in x:
+        total = total + abs(v)
+        if total > 6:
+            break
+    return total
+
+
+def halves(x):
+    total = 0.0
+    for v in x:
+        y = abs(v) + 0.1
+        while y > 0.3:
+            y = y * 0.5
+        total = total + y
+    return total
+
+
+@pytest.mark.parametrize("lengths", [(1, 40, 3, 2, 9), (0, 4, 0, 9), (2, 2, 11, 0)], ids=str)
+@pytest.mark.parametrize("f", [signed, until_much, halves], ids=lambda f: f.__name__)
+def test_conditions_in_rounds_over_an_open_extent_whatever_comes_first(f, lengths):
+    """Of fewer rows than are traced: rounds that the call has not ask of rows that it has not."""
+    compiled, rng = sg.value_and_grad(f, dynamic={"x": "n"}, options=INTERPRETED), np.random.default_rng(3)
+    for n in lengths:
+        x, way = rng.normal(size=n), rng.normal(size=n)
+        value, slope = compiled(x)
+        np.testing.assert_allclose(value, f(x), rtol=1e-12)
+        np.testing.assert_allclose(slope @ way, along(lambda h: f(x + h * way), 0.0), rtol=1e-5, atol=1e-7)
+    assert compiled.cache_info().compilations <= 5
+
+
+def signed_part(x, n):
+    return signed(x[:n])
+
+
+def last_looked_at(x, n):
+    k = 0
+    for k in range(n):
+        if x[k] > 1:
+            break
+    return x[k]
+
+
+def asks_for_what_it_looked_at(x, n):
+    total, k = 0.0, 0
+    for k in range(n):
+        if x[k] > 1:
+            total = total + x[k]
+    return total * k if total * k > 2 else total - k
+
+
+@pytest.mark.parametrize("first", range(4))
+@pytest.mark.parametrize(("f", "rows", "paths"), [
+    (last_looked_at, 3, 12), (asks_for_what_it_looked_at, 10, 8), (signed_part, 3, 4),
+], ids=lambda f: getattr(f, "__name__", f))
+def test_behind_rounds_that_the_call_has_not_is_what_it_has(f, rows, paths, first):
+    compiled, rng = sg.jit(f, options=INTERPRETED), np.random.default_rng(first)
+    for n in (first, 3, 1, 2, 0, 3, 2, 1, 1, 2, 3):
+        for x in rng.normal(size=(3, rows)):
+            np.testing.assert_allclose(compiled(x, n), f(x, n), rtol=1e-12)
+    assert compiled.cache_info().compilations <= paths

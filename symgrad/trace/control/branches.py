@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import CodeType, FrameType, FunctionType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -22,9 +22,17 @@ from symgrad.ir.node import Graph, Node
 from symgrad.ir.program import Program
 from symgrad.ops.control import guard
 from symgrad.trace.constants import held
-from symgrad.trace.control.forks import Enough, Fork, Head, Policy
+from symgrad.trace.control.forks import ASKED, Enough, Fork, Head, Policy
 from symgrad.trace.control.reductions import Accumulator
-from symgrad.trace.control.rounds import contents, loops_around
+from symgrad.trace.control.rounds import (
+    contents,
+    goes_round,
+    led_to,
+    loop_around,
+    loops_around,
+    position,
+    turns,
+)
 from symgrad.trace.lines import is_user_code, user_frame, user_line
 from symgrad.trace.nested import settled
 from symgrad.trace.signature import flatten
@@ -271,7 +279,7 @@ class Branches:
         self.heads: list[Head] = []
         self.through: set[int] = set()
         self.forks: list[Fork] = []
-        self.loops = self.clock = 0
+        self.loops = self.clock = self._guessed = 0
         self.again: list[tuple[int, int]] = []
         self.outputs: Sequence[Node] = ()
         self._told = {branch.place: branch.outcome for branch in self.told}
@@ -356,7 +364,7 @@ class Branches:
             if self.policy is not None and frame is not None and node.dtype.kind == "b" and not node.is_constant:
                 outcome = self.policy(frame)
             if outcome is None:
-                told, found = self._told.get(place), self.value(node)
+                told, found = self._told.get(place), self._found(node, frame)
                 if found is None and self.unknown and self.lengths is not None and self:
                     self.lengths.ask_all()
                 if found is None:
@@ -374,6 +382,26 @@ class Branches:
         elif known[asked][1] >= 0:
             self.again.append((self.clock, known[asked][1]))
         return known[asked][0]
+
+    def _found(self, node: Node, frame: FrameType | None) -> Any:
+        """Compute a value; what has none in a round that the call has not is as in the round before.
+
+        Where no round has asked it, a `for` goes on, and a `while` ends.
+        """
+        try:
+            return self.value(node)
+        except IndexError:
+            self._guessed += 1
+            beyond = node.dtype.kind == "b" and any(steps.is_beyond() for steps in self.steps)
+            if frame is None or not beyond or self._guessed > ASKED:
+                raise
+            code, place = frame.f_code, frame.f_lasti
+            asked = [k for k, at in self.seen.items() if (at.code, at.at) == (code, place)]
+            if asked:
+                return np.bool_(self.taken[asked[-1]].outcome)
+            if position(code, place) in turns(code):  # a `while` ends
+                return np.bool_(not turns(code)[position(code, place)][1])
+            return np.bool_(led_to(code, place, outcome=True) in goes_round(code, loop_around(code, place)[0]))
 
     def head(
         self, trace: Trace, frame: FrameType, variables: Mapping[str, Any], loop: int, grown: Mapping[str, list[Any]],
@@ -438,8 +466,18 @@ class Branches:
             self._graph.left += 1
 
     def replace(self, values: dict[Node, Any]) -> None:
-        """Say that values are those of other nodes, or plain numbers."""
-        self._stands |= {node: value for node, value in values.items() if isinstance(value, Node) and value is not node}
+        """Say that values are those of other nodes, or plain numbers, whatever they were in rounds before."""
+        stands = {node: value for node, value in values.items() if isinstance(value, Node) and value is not node}
+        found = {}
+        for node, value in stands.items():
+            if value in stands:  # as `b` behind ``a, b = a + b, a``, which is what `a` was
+                with suppress(LinAlgError, IndexError):
+                    found[node] = self.value(value)
+        for node in stands:
+            self._values.pop(node, None)
+        self._values |= {node: value for node, value in found.items() if value is not None}
+        self._stands |= {node: value for node, value in stands.items() if node not in found}
+        self.unknown |= {node for node, value in stands.items() if value in stands and node not in self._values}
         self._values |= {
             node: np.asarray(value, node.dtype) for node, value in values.items() if type(value) in {int, float}
         }
