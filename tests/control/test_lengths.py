@@ -510,8 +510,14 @@ def test_conditions_in_rounds_over_an_open_extent_whatever_comes_first(f, length
     assert compiled.cache_info().compilations <= 5
 
 
-def signed_part(x, n):
-    return signed(x[:n])
+def signed_so_far(x, n):
+    total = 0.0
+    for k in range(n):
+        if x[k] > 0:
+            total = total + x[k]
+        else:
+            total = 0.5 * total
+    return total
 
 
 def last_looked_at(x, n):
@@ -532,7 +538,7 @@ def asks_for_what_it_looked_at(x, n):
 
 @pytest.mark.parametrize("first", range(4))
 @pytest.mark.parametrize(("f", "rows", "paths"), [
-    (last_looked_at, 3, 12), (asks_for_what_it_looked_at, 10, 8), (signed_part, 3, 4),
+    (last_looked_at, 3, 12), (asks_for_what_it_looked_at, 10, 12), (signed_so_far, 3, 4),
 ], ids=lambda f: getattr(f, "__name__", f))
 def test_behind_rounds_that_the_call_has_not_is_what_it_has(f, rows, paths, first):
     compiled, rng = sg.jit(f, options=INTERPRETED), np.random.default_rng(first)
