@@ -538,7 +538,7 @@ def asks_for_what_it_looked_at(x, n):
 
 @pytest.mark.parametrize("first", range(4))
 @pytest.mark.parametrize(("f", "rows", "paths"), [
-    (last_looked_at, 3, 12), (asks_for_what_it_looked_at, 10, 12), (signed_so_far, 3, 4),
+    (last_looked_at, 3, 12), (asks_for_what_it_looked_at, 10, 12), (signed_so_far, 3, 6),
 ], ids=lambda f: getattr(f, "__name__", f))
 def test_behind_rounds_that_the_call_has_not_is_what_it_has(f, rows, paths, first):
     compiled, rng = sg.jit(f, options=INTERPRETED), np.random.default_rng(first)
