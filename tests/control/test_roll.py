@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -132,6 +133,13 @@ def layered(x, Ws):
     return np.sum(x**2)
 
 
+def steps(step, count, y, b):
+    """A few steps, each of which has a loop of its own."""
+    for _ in range(count):
+        y = step(y, b)
+    return np.sum(y * np.cos(y))
+
+
 _r = np.random.default_rng(0).normal
 
 LOOPS: dict[str, tuple[Any, tuple[Any, ...], int]] = {
@@ -143,6 +151,9 @@ LOOPS: dict[str, tuple[Any, tuple[Any, ...], int]] = {
     "fibonacci": (fibonacci, (_r(size=2),), 50),
     "epidemic": (lambda p, y: epidemic(p, y, 8), (np.array([0.6, 0.2]), np.array([0.999, 0.001])), 8),
     "forward": (forward, (_r(size=(4, 4)), _r(size=4), _r(size=(4, 5))), 34),
+    "product": (partial(steps, lambda y, A: np.tanh(A @ y), 12), (_r(size=9), 0.3 * _r(size=(9, 9))), 12),
+    "norm": (partial(steps, lambda y, b: (y + b) / np.sqrt(1 + np.sum(y * y)), 12), (_r(size=70), _r(size=70)), 12),
+    "turned": (partial(steps, lambda y, b: np.tanh(y * b + 0.3 * np.roll(y, 1)), 12), (_r(size=70), _r(size=70)), 12),
 }
 """Programs, arguments, and how many copies are one loop."""
 

@@ -80,8 +80,11 @@ def _may_repeat(nodes: Sequence[Node], least: int) -> bool:
 
 
 def _weight(node: Node) -> int:
-    """Return how long a node takes to compile, beside an elementwise one."""
-    return 1 if isinstance(node.op, (Elementwise, Leaf, Result)) or node.op.view else LOOP_WEIGHT
+    """Return how long a node takes to compile, beside an elementwise one; what is small is written out."""
+    if isinstance(node.op, (Elementwise, Leaf, Result, Control)) or node.op.view:
+        return 1
+    large = any(not is_static(one.shape) or size(one.shape) >= LOOP_WEIGHT for one in (node, *node.inputs))
+    return LOOP_WEIGHT if large else 1
 
 
 def _enough(copies: int, step: Sequence[Node], least: int) -> bool:
