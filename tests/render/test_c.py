@@ -196,7 +196,7 @@ def inputs_of(lowered: Any, args: Any) -> list[Any]:
     call = lowered._function._arguments.split(args, {})
     pairs = zip(call.leaves, lowered.signature.specs, strict=True)
     arrays = [np.array(leaf, spec.dtype, order="F" if spec.fortran else "C") for leaf, spec in pairs]
-    return [*arrays, *map(captured.state.array, captured._read)]
+    return [*arrays, *map(captured.state.array, captured.read)]
 
 
 def main_of(lowered: Any, args: Any, loops: Any, source: Any, results: list[Any]) -> str:
