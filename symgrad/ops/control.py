@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache, reduce
 from operator import or_
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -47,18 +48,18 @@ def read_by(program: Program, outputs: Iterable[Node]) -> set[Node]:
     return reachable(outputs, needed).keys() & {*program.inputs}
 
 
-@lru_cache(maxsize=256)
-def _reads(body: Program) -> tuple[int, ...]:
-    """Return of each output which inputs it is made of: bit k stands for input k."""
-    known = {x: 1 << k for k, x in enumerate(body.inputs)}
-    for node in body.nodes():
-        if node not in known:
-            known[node] = reduce(or_, [known[i] for i in needed(node)], 0)
-    return tuple([known[y] for y in body.outputs])
+_reads: WeakKeyDictionary[Program, tuple[int, ...]] = WeakKeyDictionary()
 
 
 def _read(body: Program, outputs: Iterable[int]) -> int:
-    reads = _reads(body)
+    """Return which inputs of a body some of its outputs are made of: bit k stands for input k."""
+    reads = _reads.get(body)
+    if reads is None:  # found once for all outputs
+        known = {x: 1 << k for k, x in enumerate(body.inputs)}
+        for node in body.nodes():
+            if node not in known:
+                known[node] = reduce(or_, [known[i] for i in needed(node)], 0)
+        reads = _reads[body] = tuple([known[y] for y in body.outputs])
     return reduce(or_, [reads[k] for k in outputs], 0)
 
 

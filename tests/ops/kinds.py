@@ -133,6 +133,14 @@ FIRST: dict[str, tuple[Any, ...]] = {
         "logsumexp": (D2, D0, D1), "select": (), "copyto": (), "dot": (D1, D2), "vdot": (D1, D2),
     "matmul": (D2, D1, SQUARE), "vecdot": (D2, D1), "matvec": (D2,), "vecmat": (D1,), "fill_diagonal": (SQUARE, D2, D1),
 }
+FOLDS = {"reduce", "accumulate", "reduceat"}
+OTHERS: dict[np.ufunc, set[str]] = {
+    **dict.fromkeys((np.power, np.float_power, np.arctan2), FOLDS - {"accumulate"}), scipy.special._ufuncs._zeta: FOLDS,
+}
+"""Folds that NumPy does by the machine (see `symgrad.ops.numpy.folds`); those of zeta come to infinity, where SciPy's
+zeta is NaN and the limit is 0.
+"""
+
 SECOND: dict[str, tuple[Any, ...]] = {
     "dot": (D1, array((3, 4)), 2.5), "matmul": (array((4, 2)), array(4), SQUARE, 2.5), "vecdot": (D2, array(4)),
         "matvec": (array(4), D2), "vecmat": (D2, SQUARE), "inner": (array(4), D2), "tensordot": (array((4, 3)), D2),
@@ -281,6 +289,8 @@ def ufuncs() -> Iterator[Row]:
             for value in BY_NAME.get(keyword, (1,)):
                 yield row(name, ufunc, *base, **{keyword: value})
         for method in ("reduce", "accumulate", "outer", "at", "reduceat"):
+            if method in OTHERS.get(ufunc, ()):
+                continue
             for value in (D2, D0, D1, EMPTY, *TYPED[::4]):
                 if method == "outer":
                     yield row(f"{name}.outer", ufunc.outer, value, *rest)
