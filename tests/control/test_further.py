@@ -141,7 +141,7 @@ def never_ends(x: Any) -> Any:
     """As soon as it goes round, for ever."""
     while x > 1.0:
         x = x + 1.0
-        if x > 1e4:
+        if x > 300.0:
             break
     return x
 
