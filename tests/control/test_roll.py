@@ -477,3 +477,18 @@ def test_conditions_that_went_both_ways_are_rolled_once():
     lengths = sg.grad(runs, options=INTERPRETED)(x) / (2 * x)
     found = sg.grad(lambda x: np.sum(sg.grad(runs)(x) ** 2), options=INTERPRETED)(x)
     np.testing.assert_allclose(found, 8 * lengths**2 * x)
+
+
+@pytest.mark.parametrize("count", [12, 40])
+def test_factors_of_late_products_may_be_what_is_carried(count):
+    """Of ``A @ y`` alone the cotangent of a step is the next one's, which the loop back carries."""
+    def turned(y, A):
+        for _ in range(count):
+            y = A @ y if np.sum(y) > 0 else A.T @ y + 0.1
+        return np.sum(y * np.cos(y))
+
+    args = _r(size=12), 0.3 * _r(size=(12, 12))
+    by = sg.grad(turned, argnums=(0, 1), options=INTERPRETED)(*args)
+    expected = sg.grad(turned, argnums=(0, 1), options=sg.Options(without=("roll",), compiler="none"))(*args)
+    for one, other in zip(by, expected, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-12 * np.max(np.abs(other)))

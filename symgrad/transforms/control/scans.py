@@ -495,7 +495,8 @@ def late_products(program: Program) -> Program:
 
 def _late(parts: Parts) -> Change | None:
     nodes, inside = parts.body.nodes(), _read_inside(parts.body)
-    there = {*parts.rows, *parts.fixed, *parts.stacked}
+    outside = {*parts.rows, *parts.fixed}
+    there = {*outside, *parts.stacked}
     late: dict[int, Node] = {}
     sums: dict[int, Node] = {}
     for k, (x, y) in enumerate(zip(parts.state, parts.next, strict=True)):
@@ -523,8 +524,8 @@ def _late(parts: Parts) -> Change | None:
     def total(k: int, term: Node) -> Callable[[Graph, Any, dict[Node, Node]], Node]:
         def made(graph: Graph, new: Any, given: dict[Node, Node]) -> Node:
             many = [i not in parts.fixed for i in term.inputs]
-            values = [
-                given[i] if i in given else make(graph, result, new, number=first + stacked.index(i))
+            values = [  # what is carried is stacked: it was given as it begins
+                given[i] if i in outside else make(graph, result, new, number=first + stacked.index(i))
                 for i in term.inputs
             ]
             start = given[parts.state[k]]
