@@ -7,9 +7,9 @@ dtype's range; beyond, the same operations are done with Python's integers, and 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from operator import itemgetter
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -27,8 +27,6 @@ _TRIED = (3, 7, 15, 31, 46, 62)
 """Powers of two that are tried as arguments."""
 ROUNDS = 1 << 8
 """So many rounds of a loop are looked at: what grows by a factor leaves 64 bits before, what is counted never does."""
-_EVEN = 3
-"""After so many rounds in which all sizes have moved as in the round before, a loop counts."""
 _SHOWN = 10**40
 """Up to which a number is shown."""
 _LARGEST = {np.dtype(code): int(np.iinfo(code).max) for code in np.typecodes["AllInteger"]}
@@ -105,27 +103,20 @@ class Integers:
             if node in self.bodies:
                 values[node] = self._looped(node, values, apply)
             elif isinstance(node.op, Result):
-                number, states = node.param("number"), values[node.inputs[0]].states
+                number, states = node.param("number"), values[node.inputs[0]]
                 values[node] = states[number] if number < len(states) else None
             else:
                 operands: list[Any] = [values[i] if i in values else self.constants.get(i) for i in node.inputs]
                 values[node] = None if None in operands else apply(node, operands)
 
-    def _looped(self, node: Node, values: dict[Node, Any], apply: Applied) -> _Looped:
-        """Apply a loop to numbers: until nothing moves, or all that is computed in a round has moved evenly for three.
-
-        Sums of numbers that move evenly do so for ever, and what grows faster (a product of two of them, a power) does
-        not: such a loop counts, and further rounds tell nothing.
-        """
+    def _looped(self, node: Node, values: dict[Node, Any], apply: Applied) -> list[Any]:
+        """Return what a loop carries to its end, None of what is not known."""
         named, first = node.named, _first_operand(node)
         body, fixed, carried, test = named["body"], named["fixed"], named.get("carried"), named.get("test")
         count, *given = [values.get(i, self.constants.get(i)) for i in node.inputs] if first else [
             named.get("length"), *[values.get(i, self.constants.get(i)) for i in node.inputs]
         ]
         given = given[: None if carried is None else fixed + carried]
-        inside: list[Any] = []
-        moves: list[Any] = []
-        even = 0
         for k in range(ROUNDS):
             if test is not None:
                 here = dict(zip(test.inputs, given, strict=False))
@@ -140,13 +131,7 @@ class Integers:
             if after == given[fixed:]:
                 break
             given[fixed:] = after
-            before, inside = inside, _numbers(here[one] for one in self.bodies[node][0])
-            steps = [None if a is None or b is None else a - b for a, b in zip(inside, before, strict=False)]
-            even = even + 1 if steps == moves and len(inside) == len(before) else 0
-            moves = steps
-            if even == _EVEN and apply is _largest_value:
-                break
-        return _Looped([None] * (test is not None) + given[fixed:], inside)
+        return [None] * (test is not None) + given[fixed:]
 
     def check(self, leaves: Sequence[Any]) -> None:
         """Refuse arguments of which a number is made that does not fit.
@@ -167,20 +152,6 @@ class Integers:
             f"{node.dtype} does not hold",
             line=node.line, instead="a float as the argument, or 1.0 * n in the function",
         )
-
-
-class _Looped(NamedTuple):
-    """What a loop carries to its end, None of what is not known, and the numbers of its last round."""
-
-    states: list[Any]
-    inside: list[Any]
-
-
-def _numbers(values: Iterable[Any]) -> list[Any]:
-    flat: list[Any] = []
-    for value in values:
-        flat.extend(value.inside if isinstance(value, _Looped) else [value])
-    return flat
 
 
 def _first_operand(node: Node) -> int:

@@ -134,21 +134,13 @@ def test_loops_whose_rounds_an_argument_says(name: str) -> None:
     assert seen == {"computed", "refused"}
 
 
-def test_loops_in_loops_that_count_are_soon_known() -> None:
-    """Of three loops in each other 256 rounds each would be looked at, 2**24."""
-    def f(x: Any, n: int) -> Any:
-        def third(k: Any) -> Any:
-            return sg.fori_loop(0, n, lambda _, k: k + 1, k)
-
-        def second(k: Any) -> Any:
-            return sg.fori_loop(0, n, lambda _, k: third(k) + n, k)
-
-        return x * sg.fori_loop(0, n, lambda _, k: second(k), n)
-
-    found = sg.jit(f, options=NONE)
-    for n in (2, 3, 5):
-        np.testing.assert_array_equal(found(X, n), X * (n + n**3 + n**3))
-    assert found.cache_info().compilations == 1
+@pytest.mark.parametrize("fun", [
+    lambda n: sg.fori_loop(0, 200, lambda _, s: s + 2**56, n),
+    lambda n: sg.fori_loop(0, 250, lambda _, s: (*s[1:], s[0] + s[-1]), (n,) * 5)[-1],
+], ids=["large steps", "a delay"])
+def test_what_counts_for_long_is_looked_at_to_its_end(fun: Any) -> None:
+    with pytest.raises((ArgumentError, RangeError)):
+        sg.jit(fun, options=NONE)(3)
 
 
 @pytest.mark.parametrize("dtype", ["int8", "int16", "int32", "uint8", "uint64"])
