@@ -57,7 +57,8 @@ class Op:
         aligned: operands stand at the last axes of the result, as in broadcasting.
         put: of what picks elements of its first operand, that array once they have other values:
             ``put(x, value, *others, **params)``; a view that is `whole` needs none: its rule puts them back.
-        rows: which rows of its first operand a node is, ``rows(node)``: an operand, or a number; None for others.
+        rows: which rows of its first operand a node is, ``rows(node)``: an operand, a number, or several numbers; None
+            for others.
         segments: of what says of each element in which segment it is, the operand that says where these begin, and
             behind them where the last one ends.
         repeats: of a view, that elements may be in it several times: nothing can be written through it.

@@ -255,6 +255,23 @@ def test_elements_of_what_several_parameters_make_are_no_rows() -> None:
     assert [type(grads[k]) for k in p] == [np.ndarray] * 3 + [sg.RowSparse]
 
 
+@pytest.mark.parametrize("rows", [range(9), range(0, 18, 2), range(40, 3, -1), (3, 1, 7, 2)], ids=str)
+def test_rows_that_a_python_loop_takes(rows: Any) -> None:
+    """Evenly apart, they are a slice of which a loop goes through the rows."""
+    mix = np.full((16, 16), 0.05)
+    table = np.arange(50.0 * 64).reshape(50, 64) % 7
+
+    def f(E: Any) -> Any:
+        h = np.zeros(64)
+        for k in rows:
+            h = np.tanh(mix @ h[:16]).sum() + E[k] * np.cos(h)
+        return np.sum(h * h)
+
+    found, plain = sg.grad(f, sparse=True)(table), sg.grad(f)(table)
+    assert sorted(found.indices) == sorted(rows)
+    np.testing.assert_allclose(found.to_dense(), plain, rtol=1e-13)
+
+
 def test_what_is_sliced_is_no_table() -> None:
     f = sg.grad(lambda b, i: np.sum(b[1:] * np.diff(b, axis=0) * i[0]) + np.sum(b[:, ::2]), sparse=True)
     assert type(f(E, np.array([1, 2]))) is np.ndarray

@@ -199,7 +199,7 @@ def with_gradient(
 def _takes(point: Point, k: int, wrt: list[int], sparse: bool | str) -> list[Node]:
     """Return what takes rows of an array alone; none where its gradient is to be a plain one."""
     inputs, path = point.program.inputs, point.signature.paths[k]
-    found = table_uses(point.program, inputs[k], [inputs[j] for j in wrt])
+    found = table_uses(point.program, inputs[k], [inputs[j] for j in wrt], ranges=sparse is True)
     if found.takes and not (found.others or found.behind or found.apart):
         return found.takes
     if sparse is not True or not (found.takes or found.behind or found.apart):

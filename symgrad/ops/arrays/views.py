@@ -208,11 +208,13 @@ def _slice_text(node: Node, names: list[str]) -> str:
     return f"{names[0]}[{', '.join(parts) or '()'}]"
 
 
-def _row(node: Node) -> int | None:
-    """Return which row is taken, of ``x[3]``."""
+def _rows(node: Node) -> Any:
+    """Return which row is taken, of ``x[3]``, or which ones, of ``x[1:9:2]``."""
     index: Any = node.param("index")
-    is_row = len(index) > 0 and len(index[0]) == 1 and type(index[0][0]) is int
-    return index[0][0] if is_row and index[1:] == regions.whole(node.inputs[X].shape[1:]) else None
+    if not index or index[1:] != regions.whole(node.inputs[X].shape[1:]) or {*map(type, index[0])} != {int}:
+        return None
+    start, *more = index[0]
+    return start + more[1] * np.arange(more[0]) if more else start
 
 
 slice_ = structured(
@@ -220,7 +222,7 @@ slice_ = structured(
     body=lambda node: copy_body(node, lambda *i: source_index(node.params[0], i)),
     view=True, vjp=lambda g, y, x, index: OPS["place"](g, indices=(index,), shape=shape_of(x)),
     put=lambda x, value, index: OPS["set_slice"](x, value, index=index), text=_slice_text,
-    rows=_row,
+    rows=_rows,
     sample=(case(lambda a: a[1:, ::2] ** 2, (4, 5)), case(lambda a: a[-1, ::-1] ** 3, (3, 4)),
             case(lambda a: (a[1:] - a[:-1]) ** 2, (6,)), case(lambda a: np.flip(a, 0) * a, (3, 2)),
             case(lambda a: a[1] * a[2] ** 2, (3, 4))),

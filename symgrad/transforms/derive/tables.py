@@ -29,21 +29,29 @@ class TableUses:
     """What is done with an array, on the way to a loss.
 
     Attributes:
+        ranges: whether slices of several rows that loops alone read take them.
         takes: what takes rows of it.
         others: what uses all of it.
         behind: what takes rows or elements of what is made of it and of no other parameter.
         apart: what takes other elements than rows, or rows where nobody knows how often: in branches, by words.
     """
 
+    ranges: bool
     takes: list[Node] = field(default_factory=list)
     others: list[Node] = field(default_factory=list)
     behind: list[Node] = field(default_factory=list)
     apart: list[tuple[Node, str]] = field(default_factory=list)
 
 
-def table_uses(program: Program, of: Node, beside: Iterable[Node], output: int = 0) -> TableUses:
-    """Find what is done with an input on the way to an output, in loops and branches, too; `beside` are parameters."""
-    found = TableUses()
+def table_uses(
+    program: Program, of: Node, beside: Iterable[Node], output: int = 0, *, ranges: bool = False,
+) -> TableUses:
+    """Find what is done with an input on the way to an output, in loops and branches, too; `beside` are parameters.
+
+    Where `ranges` are rows, what loops alone read of ``x[1:9]`` takes some, as what is rolled of ``x[k]``; else it uses
+    all.
+    """
+    found = TableUses(ranges)
     _follow(replace(program, outputs=(program.outputs[output],)), {of}, set(), {*beside} - {of}, found, counted=True)
     return found
 
@@ -56,6 +64,7 @@ def _follow(
     active = depends(nodes, [*table, *made])
     ways = reachable(program.outputs, lambda node: [i for i in needed(node) if i in active])
     foreign = depends(nodes, [*beside])
+    elsewhere = {*program.outputs}.union(*[node.inputs for node in nodes if not isinstance(node.op, Control)])
     for node in [node for node in nodes if node in active - table - made]:
         if isinstance(node.op, Control):
             known = counted and node.op.rounds is not None
@@ -71,6 +80,7 @@ def _follow(
                 made = made | {node}
         elif node in ways and not (table | made).isdisjoint(node.inputs):
             at = _rows_taken(node) if node.inputs[0] in table else None
+            at = None if isinstance(at, np.ndarray) and (not found.ranges or node in elsewhere) else at
             if at is not None and counted:
                 found.takes.append(node)
             elif at is not None:
