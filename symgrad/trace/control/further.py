@@ -1,4 +1,4 @@
-"""A `while` that a call leaves at once, or after one round: a few rounds more show what the loop is.
+"""A `while` that a call leaves at once, or after a few rounds: more of them show what the loop is.
 
 The function is traced again with the conditions of such loops told, so that each goes round as often as `whiles` needs
 to make one loop of it. What comes of that is taken where it says for this call what the plain trace says.
