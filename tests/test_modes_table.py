@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
@@ -18,15 +19,24 @@ def rows(group: list[t.Row]) -> Any:
     return pytest.mark.parametrize("row", [pytest.param(row, id=row.name) for row in group])
 
 
+def by_turns(group: list[t.Row], ways: Sequence[str], *, more: Sequence[str] = ()) -> Any:
+    """Try each row of a group in each way; by day the modules of rows take the ways in turn, and `more` at night."""
+    return pytest.mark.parametrize(("row", "way"), [
+        pytest.param(row, way, id=f"{way}-{row.name}", marks=[pytest.mark.nightly] * bool(
+            way in more or (place // t.MODULE + turn) % len(ways)))
+        for turn, way in enumerate([*ways, *more]) for place, row in enumerate(group)
+    ])
+
+
 @cache
-def module(kind: str, start: int) -> list[Any]:
+def module(start: int, way: str) -> list[Any]:
     many = t.Many(SMOOTH[start : start + t.MODULE], np.dtype(np.float64))
-    return list({"products": products, "curvatures": curvatures}[kind](many))
+    return list(curvatures(many, way) if way else products(many))
 
 
-def computed(kind: str, row: t.Row) -> Any:
+def computed(row: t.Row, way: str = "") -> Any:
     position = SMOOTH.index(row)
-    return module(kind, position // t.MODULE * t.MODULE)[position % t.MODULE]
+    return module(position // t.MODULE * t.MODULE, way)[position % t.MODULE]
 
 
 def products(many: t.Many) -> Any:
@@ -49,48 +59,64 @@ def products(many: t.Many) -> Any:
     return sg.jit(both, options=t.GENTLY)(many.floats, many.others, many.weights, many.directions)
 
 
-def curvatures(many: t.Many) -> Any:
-    """Compute the Hessian along a direction: forward over reverse, reverse over forward, reverse over reverse.
+def forward_over_reverse(gradient: Any, floats: Any, directions: Any) -> Any:
+    return sg.jvp(gradient, (floats,), (directions,))[1]
 
-    The fourth is what differences of gradients say.
+
+def reverse_over_reverse(gradient: Any, floats: Any, directions: Any) -> Any:
+    def contracted(floats: Any) -> Any:
+        pairs = zip(gradient(floats), directions, strict=True)
+        return sum([np.sum(g * d) for one, along in pairs for g, d in zip(one, along, strict=True)], start=0.0)
+
+    return sg.grad(contracted)(floats)
+
+
+ORDERS = "forward over reverse", "reverse over forward", "reverse over reverse"
+
+
+def curvatures(many: t.Many, way: str) -> Any:
+    """Compute the Hessian along a direction, in one of the orders or in all of them.
+
+    The last is what differences of gradients say.
     """
 
-    def all_three(floats: Any, others: Any, weights: Any, directions: Any) -> Any:
-        def gradient(floats: Any) -> Any:
-            return sg.grad(many.loss)(floats, others, weights)
+    def every(floats: Any, others: Any, weights: Any, directions: Any) -> Any:
+        def loss(floats: Any) -> Any:
+            return many.loss(floats, others, weights)
 
         def slope(floats: Any) -> Any:
-            return sg.jvp(lambda f: many.loss(f, others, weights), (floats,), (directions,))[1]
+            return sg.jvp(loss, (floats,), (directions,))[1]
 
-        def contracted(floats: Any) -> Any:
-            pairs = zip(gradient(floats), directions, strict=True)
-            return sum([np.sum(g * d) for one, along in pairs for g, d in zip(one, along, strict=True)], start=0.0)
+        orders = {
+            "forward over reverse": lambda: forward_over_reverse(sg.grad(loss), floats, directions),
+            "reverse over forward": lambda: sg.grad(slope)(floats),
+            "reverse over reverse": lambda: reverse_over_reverse(sg.grad(loss), floats, directions),
+        }
+        return sg.grad(loss)(floats), [orders[name]() for name in (ORDERS if way == "all" else (way,))]
 
-        first, forward_over_reverse = sg.jvp(gradient, (floats,), (directions,))
-        return first, list(zip(forward_over_reverse, sg.grad(slope)(floats), sg.grad(contracted)(floats), strict=True))
-
-    # One compilation for all: differences are those of the gradient that comes with the three ways.
-    made = sg.jit(all_three, options=t.GENTLY)
+    # One compilation for all: differences are those of the gradient that comes with them.
+    made = sg.jit(every, options=t.GENTLY)
     _, found = made(many.floats, many.others, many.weights, many.directions)
     numbers = many.differences(lambda floats: made(floats, many.others, many.weights, many.directions)[0])
-    return [(*ways, differences) for ways, differences in zip(found, numbers, strict=True)]
+    return [(ways, differences) for *ways, differences in zip(*found, numbers, strict=True)]
 
 
 @rows(SMOOTH)
 def test_forward_is_the_transpose_of_reverse(row: t.Row) -> None:
-    pushed, pulled, size = computed("products", row)
+    pushed, pulled, size = computed(row)
     assert abs(pushed - pulled) <= 1e-13 * size
 
 
-@rows(SMOOTH)
-def test_second_order_in_three_ways(row: t.Row) -> None:
-    """They agree, and with differences of the gradient."""
-    one, two, three, numbers = computed("curvatures", row)
+@by_turns(SMOOTH, ORDERS, more=["all"])
+def test_second_order(row: t.Row, way: str) -> None:
+    """It is what differences of the gradient say; all orders of derivatives agree."""
+    found, numbers = computed(row, way)
     largest = max([1.0, *[float(np.max(np.abs(n), initial=0.0)) for n in numbers]])
-    for a, b, c, d in zip(one, two, three, numbers, strict=True):
-        scale = max(1.0, float(np.max(np.abs(c), initial=0.0)))
-        np.testing.assert_allclose(a, c, rtol=1e-11, atol=1e-11 * scale)
-        np.testing.assert_allclose(b, c, rtol=1e-11, atol=1e-11 * scale)
+    for *ways, d in zip(*found, numbers, strict=True):
+        c = ways[-1]
+        for other in ways[:-1]:
+            scale = max(1.0, float(np.max(np.abs(c), initial=0.0)))
+            np.testing.assert_allclose(other, c, rtol=1e-11, atol=1e-11 * scale)
         assert c.shape == d.shape
         np.testing.assert_allclose(c, d, rtol=2e-8, atol=2e-8 * largest)
 
@@ -151,20 +177,11 @@ def in_batches(start: int, pattern: str) -> list[Any]:
     return list(zip(found, zip(*expected, strict=True), strict=True))
 
 
-def by_turns() -> list[Any]:
-    """List each row with each pattern; by day the modules of rows take the patterns in turn."""
-    return [
-        pytest.param(row, pattern, id=f"{pattern}-{row.name}", marks=[pytest.mark.nightly] * bool(
-            (place // t.MODULE + turn) % len(PATTERNS)))
-        for turn, pattern in enumerate(PATTERNS) for place, row in enumerate(ALL)
-    ]
-
-
-@pytest.mark.parametrize(("row", "pattern"), by_turns())
-def test_vmap_is_a_loop(row: t.Row, pattern: str) -> None:
+@by_turns(ALL, list(PATTERNS))
+def test_vmap_is_a_loop(row: t.Row, way: str) -> None:
     """Values for each example are those of a call for it, special values included."""
     position = ALL.index(row)
-    found, expected = in_batches(position // t.MODULE * t.MODULE, pattern)[position % t.MODULE]
+    found, expected = in_batches(position // t.MODULE * t.MODULE, way)[position % t.MODULE]
     for one, other in zip(found, expected, strict=True):
         assert np.asarray(one).dtype == np.asarray(other).dtype
         assert np.shape(one) == np.shape(other)
@@ -172,8 +189,8 @@ def test_vmap_is_a_loop(row: t.Row, pattern: str) -> None:
 
 
 @cache
-def slopes_in_batches(start: int) -> list[Any]:
-    """Compute gradients of examples: of a loop, of what is mapped, and mapped ones."""
+def slopes_in_batches(start: int, way: str) -> list[Any]:
+    """Compute gradients of examples, in a loop and mapped: gradients that are mapped, or of what is mapped."""
     rows_here = SMOOTH[start : start + t.MODULE]
     examples = [many(row, 3) for row in rows_here]
     stacked = [[np.stack(arrays) for arrays in zip(*own, strict=True)] for own in examples]
@@ -194,7 +211,6 @@ def slopes_in_batches(start: int) -> list[Any]:
     def mapped(stacked: Any) -> Any:
         found = []
         for row, arrays in zip(rows_here, stacked, strict=True):
-            inside = sg.vmap(lambda *a, row=row: gradient(row, a))(*arrays)
 
             def one_of(*a: Any, row: t.Row = row) -> Any:
                 return total(row, a)
@@ -202,22 +218,22 @@ def slopes_in_batches(start: int) -> list[Any]:
             def summed(*a: Any, one: Any = one_of) -> Any:
                 return np.sum(sg.vmap(one)(*a))
 
-            outside = sg.grad(summed, argnums=tuple(floats(arrays)))(*arrays)
-            found.append((inside, outside))
+            by = tuple(floats(arrays))
+            inside = way == "a gradient that is mapped"
+            found.append((sg.vmap(sg.grad(one_of, argnums=by)) if inside else sg.grad(summed, argnums=by))(*arrays))
         return found
 
     each = sg.jit(looped, options=t.GENTLY)
     expected = zip(*[each(list(one)) for one in zip(*examples, strict=True)], strict=True)
-    return [(loop, *both) for loop, both in zip(expected, sg.jit(mapped, options=t.GENTLY)(stacked), strict=True)]
+    return list(zip(expected, sg.jit(mapped, options=t.GENTLY)(stacked), strict=True))
 
 
-@rows(SMOOTH)
-def test_gradients_of_batches(row: t.Row) -> None:
-    """A mapped gradient, the gradient of a mapped function and gradients in a loop are the same."""
+@by_turns(SMOOTH, ["a gradient that is mapped", "the gradient of what is mapped"])
+def test_gradients_of_batches(row: t.Row, way: str) -> None:
+    """They are those of examples in a loop."""
     position = SMOOTH.index(row)
-    looped, inside, outside = slopes_in_batches(position // t.MODULE * t.MODULE)[position % t.MODULE]
-    for k in range(len(inside)):
+    looped, found = slopes_in_batches(position // t.MODULE * t.MODULE, way)[position % t.MODULE]
+    for k in range(len(found)):
         expected = np.stack([one[k] for one in looped])
         scale = max(1.0, float(np.max(np.abs(expected), initial=0.0)))
-        np.testing.assert_allclose(inside[k], expected, rtol=1e-12, atol=1e-13 * scale)
-        np.testing.assert_allclose(outside[k], expected, rtol=1e-12, atol=1e-13 * scale)
+        np.testing.assert_allclose(found[k], expected, rtol=1e-12, atol=1e-13 * scale)

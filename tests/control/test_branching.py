@@ -9,7 +9,7 @@ import symgrad as sg
 from tests.control.branching import Branching, at, disagreements, flips, random_branching
 
 INTERPRETED, COMPILED = sg.Options(compiler="none", paths=500), sg.Options(flags=("-O0",), paths=500)
-PLAIN = (20000, 20001, 20003, 20005, 20007, 20009, 20051)
+PLAIN = (20000, 20003, 20007, 20051)
 
 
 def wrong(seeds, options, count=5, **kind):
@@ -34,13 +34,13 @@ def program(x, A, n, i):
     assert [*flips(Branching(text, 0), first)] == [0, 1, 2, 3, 4, 5]
 
 
-@pytest.mark.parametrize("start", range(0, 20, 4))
+@pytest.mark.parametrize("start", range(0, 12, 4))
 def test_interpreted(start):
     assert not wrong(range(start, start + 4), INTERPRETED)
 
 
 def test_each_condition_is_left():
-    assert not wrong(range(30, 36), INTERPRETED, 40)
+    assert not wrong(range(30, 33), INTERPRETED, 40)
 
 
 @pytest.mark.parametrize("seed", PLAIN)
@@ -48,32 +48,32 @@ def test_loops_that_decide_by_plain_numbers(seed):
     assert not wrong((seed,), INTERPRETED, plain=True)
 
 
-@pytest.mark.parametrize("seed", range(30000, 30006))
+@pytest.mark.parametrize("seed", range(30000, 30003))
 def test_loops_that_ask_in_a_function_and_append(seed):
     assert not wrong((seed,), INTERPRETED, rounds=True)
 
 
-@pytest.mark.parametrize("seed", [*range(40000, 40006), 40146])
+@pytest.mark.parametrize("seed", [40000, 40001, 40002, 40146])
 def test_loops_that_are_left_with_hidden_state(seed):
     assert not wrong((seed,), INTERPRETED, left=True)
 
 
-@pytest.mark.parametrize("seed", range(50000, 50006))
+@pytest.mark.parametrize("seed", range(50000, 50003))
 def test_loops_with_a_while_in_their_rounds(seed):
     assert not wrong((seed,), INTERPRETED, turning=True)
 
 
-@pytest.mark.parametrize("seed", range(60000, 60006))
+@pytest.mark.parametrize("seed", range(60000, 60003))
 def test_loops_whose_lists_grow_on_some_steps(seed):
     assert not wrong((seed,), INTERPRETED, grown=True)
 
 
-@pytest.mark.parametrize("seed", [70000, 70001, 70002, 70003])
+@pytest.mark.parametrize("seed", [70000, 70001])
 def test_loops_in_loops_that_are_left(seed):
     assert not wrong((seed,), INTERPRETED, nested=True)
 
 
-@pytest.mark.parametrize("seed", range(80000, 80004))
+@pytest.mark.parametrize("seed", [80000, 80001])
 def test_loops_as_people_keep_state_in_them(seed):
     assert not wrong((seed,), INTERPRETED, habits=True)
 
@@ -98,7 +98,7 @@ def test_in_c():
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize("start", range(1000, 3000, 20))
+@pytest.mark.parametrize("start", range(0, 3000, 20))
 def test_many(start):
     assert not wrong(range(start, start + 20), INTERPRETED, 40)
 
