@@ -81,8 +81,10 @@ FEW_POINTS = 32
 """Points of tiny axes up to which they are unrolled where lanes walk memory by ones beside them. Measured (gcc 12,
 AVX-512): as loops, 4 x 4 products beside lanes take 1.1 of the time, 6 x 7 rows that are normed 0.4."""
 
-UNROLLED_ALL = 40_000
-"""Statements that a program has by unrolling, at most. Counted by `COMPILE_SECONDS`: 6 s."""
+UNROLLED_ALL = 8_000
+"""Statements that a program has by unrolling, at most. Counted by `COMPILE_SECONDS`: 1 s, and as long in Python.
+Measured: second derivatives of a function of eigenvectors of two 5 x 5 matrices have 18,700 so, and take 13 s to
+compile and 17 us a call; with 1,000 and loops 3 s and 10 us."""
 
 WORTH_LANES = 32
 """Points of further axes from which on lanes beside a tiny axis pay. Chosen."""
