@@ -31,6 +31,8 @@ class Op:
         equals: of a rule that divides by differences of values, which may be equal: these values and a direction,
             ``equals(*x)``. The rule gets the cotangent's tangent along it, too: ``vjp(..., slope=)``, or None.
         nondiff: its derivative is zero wherever there is one (comparisons, floor, argmax): no cotangent goes through.
+        determined: operands that the others determine, as factors of a matrix: its rule is one by the others alone,
+            and gives None for them.
         used: which elements of its inputs the result is made of, where it picks: ``used(y, *x, **params)`` returns a
             condition for each input (a tuple when there are several; None: all). Elsewhere the rule gives zero.
         text: how a node prints in Python, given the names of its inputs; None: as a call of the op.
@@ -75,6 +77,7 @@ class Op:
     vjp: Rule | None = None
     equals: Rule | None = None
     nondiff: bool = False
+    determined: tuple[int, ...] = ()
     used: Rule | None = None
     text: Callable[[Node, list[str]], str] | None = None
     log: Rule | None = None
@@ -191,11 +194,12 @@ class Control(Op):
     Attributes:
         results: shape and dtype of each result, of the same arguments as `infer`.
         zeros: which results are zero, given which operands are: ``zeros(zero, **params)``.
-        needs: of which operands a result is made: ``needs(index, **params)``.
+        needs: of which operands a result is made: ``needs(index, by, **params)``, where ``by(node)`` says that of the
+            nodes of its programs.
         batch: itself for many, see `symgrad.transforms.derive.control`.
         rounds: the extents of how often its program runs, where that is known before: none for once.
-        push: tangents of the results, given a node, one of each operand or None, and what pushes a program forward:
-            ``push(node, tangents, pushforward)``.
+        push: tangents of the results, given a node, one of each operand or None, the numbers of the results that are
+            wanted, and what pushes a program forward: ``push(node, tangents, of, pushforward)``.
     """
 
     results: Callable[..., list[tuple[Shape, np.dtype[Any]]]] = None  # type: ignore[assignment]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache, reduce
 from operator import or_
 from typing import Any
@@ -34,40 +34,54 @@ result = enter(Result(
 ))
 
 
+By = Callable[[Node], Sequence[Node]]
+
+
 def needed(node: Node) -> Sequence[Node]:
     """Return what a node is made of: of one of several results, what that one is."""
-    if not isinstance(node.op, Result):
-        return node.inputs
+    return _of_several(node, needed) if isinstance(node.op, Result) else node.inputs
+
+
+def differentiated(node: Node) -> Sequence[Node]:
+    """Return the floating-point values by which a node may have a derivative that is not zero."""
+    if node.dtype.kind != "f" or node.op.nondiff:
+        return ()
+    found = _of_several(node, differentiated) if isinstance(node.op, Result) else node.inputs
+    return [i for k, i in enumerate(found) if i.dtype.kind == "f" and k not in node.op.determined]
+
+
+def _of_several(node: Node, by: By) -> Sequence[Node]:
     several: Any = node.inputs[0]
-    flags = several.op.needs(node.param("number"), **several.named)
+    flags = several.op.needs(node.param("number"), by, **several.named)
     return [i for i, flag in zip(several.inputs, flags, strict=True) if flag]
 
 
-def read_by(program: Program, outputs: Iterable[Node]) -> set[Node]:
+def read_by(program: Program, outputs: Iterable[Node], by: By = needed) -> set[Node]:
     """Return the inputs of a program that some of its outputs are made of."""
-    return reachable(outputs, needed).keys() & {*program.inputs}
+    return reachable(outputs, by).keys() & {*program.inputs}
 
 
-_reads: WeakKeyDictionary[Program, tuple[int, ...]] = WeakKeyDictionary()
+_reads: WeakKeyDictionary[Program, dict[By, tuple[int, ...]]] = WeakKeyDictionary()
 
 
-def _read(body: Program, outputs: Iterable[int]) -> int:
+def _read(body: Program, outputs: Iterable[int], by: By = needed) -> int:
     """Return which inputs of a body some of its outputs are made of: bit k stands for input k."""
-    reads = _reads.get(body)
+    kinds = _reads.setdefault(body, {})
+    reads = kinds.get(by)
     if reads is None:  # found once for all outputs
         known = {x: 1 << k for k, x in enumerate(body.inputs)}
         for node in body.nodes():
             if node not in known:
-                known[node] = reduce(or_, [known[i] for i in needed(node)], 0)
-        reads = _reads[body] = tuple([known[y] for y in body.outputs])
+                known[node] = reduce(or_, [known[i] for i in by(node)], 0)
+        reads = kinds[by] = tuple([known[y] for y in body.outputs])
     return reduce(or_, [reads[k] for k in outputs], 0)
 
 
-def closure(body: Program, wanted: Iterable[int], fixed: int, carried: int) -> set[int]:
+def closure(body: Program, wanted: Iterable[int], fixed: int, carried: int, by: By = needed) -> set[int]:
     """Return the outputs of a loop's body that some of them are made of, in any number of steps."""
     found = more = {*wanted}
     while more:
-        read = _read(body, more) >> fixed
+        read = _read(body, more, by) >> fixed
         more = {k for k in range(carried) if read >> k & 1} - found
         found = found | more
     return found
@@ -135,11 +149,13 @@ def _scan_evaluate(
 
 
 @lru_cache(maxsize=64)
-def _scan_needs(index: int, *, body: Program, length: Dim, fixed: int, carried: int, reverse: bool) -> tuple[bool, ...]:
+def _scan_needs(
+    index: int, by: By, *, body: Program, length: Dim, fixed: int, carried: int, reverse: bool,
+) -> tuple[bool, ...]:
     """Return of what a result is made, in all steps; what is carried is where it begins, too."""
     del length, reverse
-    outputs = closure(body, [index], fixed, carried)
-    read = _read(body, outputs)
+    outputs = closure(body, [index], fixed, carried, by)
+    read = _read(body, outputs, by)
     return tuple([bool(read >> k & 1) or k - fixed in outputs & {*range(carried)} for k in range(len(body.inputs))])
 
 
@@ -159,7 +175,7 @@ def _counted_results(count: Node, *inputs: Node, runs: tuple[int, ...], **named:
 counted = control(
     name="counted", params=(*scan.params, "runs"), results=_counted_results,
     evaluate=lambda count, *arrays, runs, **named: _scan_evaluate(*arrays, count=int(count), **named),
-    needs=lambda index, *, runs, **named: (True, *_scan_needs(index, **named)),
+    needs=lambda index, by, *, runs, **named: (True, *_scan_needs(index, by, **named)),
 )
 """With `runs`, reverse mode keeps only what is carried into each run of ``runs[0]`` steps, and of these in the same
 way by the others; without, the rows of `length` steps, or, where there is no length, it begins again for each."""
@@ -206,15 +222,15 @@ def _while_evaluate(*arrays: Any, test: Any, body: Any, fixed: int, most: int | 
 
 @lru_cache(maxsize=64)
 def _while_needs(
-    index: int, *, test: Program, body: Program, fixed: int, most: Dim, runs: tuple[int, ...],
+    index: int, by: By, *, test: Program, body: Program, fixed: int, most: Dim, runs: tuple[int, ...],
 ) -> tuple[bool, ...]:
     """Return of what a result is made in all steps, and what says how many there are."""
     del most, runs
     carried = len(body.inputs) - fixed
-    asked = _read(test, [0])
+    asked = _read(test, [0], by)
     wanted = {k for k in range(carried) if asked >> fixed + k & 1} | ({index - 1} if index else set())
-    outputs = closure(body, wanted, fixed, carried)
-    read = asked | _read(body, outputs)
+    outputs = closure(body, wanted, fixed, carried, by)
+    read = asked | _read(body, outputs, by)
     return tuple([bool(read >> k & 1) or k - fixed in outputs for k in range(len(body.inputs))])
 
 
@@ -246,9 +262,9 @@ def _cond_results(test: Node, *inputs: Node, then: Program, other: Program) -> l
 
 
 @lru_cache(maxsize=64)
-def _branch_needs(index: int, **held: Program) -> tuple[bool, ...]:
+def _branch_needs(index: int, by: By, **held: Program) -> tuple[bool, ...]:
     """Return of what a result is made on either side."""
-    read = reduce(or_, [_read(body, [index]) for body in held.values()])
+    read = reduce(or_, [_read(body, [index], by) for body in held.values()])
     (count,) = {len(body.inputs) for body in held.values()}
     return tuple([bool(read >> k & 1) for k in range(count)])
 
@@ -261,7 +277,7 @@ call = control(
 cond = control(
     name="cond", params=("then", "other"), results=_cond_results,
     evaluate=lambda test, *arrays, then, other: (then if test else other)(*arrays),
-    needs=lambda index, **held: (True, *_branch_needs(index, **held)),
+    needs=lambda index, by, **held: (True, *_branch_needs(index, by, **held)),
 )
 
 

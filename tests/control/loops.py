@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-UNARY = ("np.sin({})", "np.tanh({})", "0.5 * {}", "np.cos({} + 0.3)", "{} / (1.0 + {} * {})", "np.exp(-{} * {})")
+UNARY = ("np.sin({})", "np.tanh({})", "0.5 * {}", "np.cos({} + 0.3)", "{} / (1.0 + {} * {})", "np.exp(-{} * {})",
+         "np.where({} > 0.5, np.sqrt(np.maximum({}, 0.5) - 0.5), 0.2)")
 BINARY = ("0.6 * {} + 0.3 * {}", "{} * 0.5 - {} * 0.4", "np.sin({}) * {}", "np.maximum({}, {})",
           "np.where({} > {}, 0.2, 0.7)", "np.hypot({}, {}) * 0.5")
 
@@ -187,12 +188,15 @@ def random_scan(seed: int) -> Scan:
     lines = [f"z = {z}", f"h = {gate}", f"c = 0.6 * c + {rng.choice(['h', f'z[..., :{n}]', 'h * c'])}"]
     rng.shuffle(lines[1:])
     lines += ["out = np.copy(out)", rng.choice(WRITES).format(v=v)]
+    if rng.random() < 0.5:  # roots, whose slope is infinite where they are not used, of rows and of the step before
+        lines.insert(0, "x = np.where(x > 0, root, 0.3 * x)")
+        lines += ["c = c + np.where(q > 0.2, r, 0.0)", "q, r = c, np.sqrt(np.maximum(c, 0.2) - 0.2)"]
     text = "\n".join([
         "import numpy as np", "", "def program(h, U, W, xs, places, out):", "    def step(carry, row):",
-        "        (h, c, out), (x, seen, t) = carry, row", *[f"        {line}" for line in lines],
-        f"        return (h, c, out), ({', '.join(ys)},)", "",
-        f"    rows = xs, places, np.arange({steps})",
-        f"    (h, c, out), ys = scan(step, (h, 0.0 * h, out), rows, reverse={rng.random() < 0.3})",
+        "        (h, c, out, q, r), (x, root, seen, t) = carry, row", *[f"        {line}" for line in lines],
+        f"        return (h, c, out, q, r), ({', '.join(ys)},)", "",
+        f"    rows = xs, np.sqrt(np.maximum(xs, 0.0)), places, np.arange({steps})", "    zero = 0.0 * h",
+        f"    (h, c, out, *_), ys = scan(step, (h, zero, out, zero, zero), rows, reverse={rng.random() < 0.3})",
         "    return sum([np.sum(np.cos(y)) for y in (h, c, out, *ys)])", "",
     ])
     shapes = (*b, n), (n, 2 * n), (d, 2 * n), (steps, *b, d)

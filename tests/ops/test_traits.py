@@ -106,6 +106,17 @@ def test_what_is_not_used_has_no_cotangent(op: Any) -> None:
             assert np.all(used | ~np.isnan(xs[0]))
 
 
+@pytest.mark.parametrize("op", [pytest.param(op, id=op.name) for op in ARRAYS if op.vjp is not None and not op.nondiff])
+def test_what_others_determine_has_no_cotangent(op: Any) -> None:
+    """And what has none is declared so: then loops keep it, and push nothing through it."""
+    slope = {} if op.equals is None else {"slope": None}
+    for xs, params, shape in calls(op, edges=False):
+        y = None if op.evaluate is None else np.asarray(op.evaluate(*xs, **params))
+        parts = tuples(op.vjp(np.ones(shape), y, *xs, **params, **slope))
+        none = {k for k, (x, part) in enumerate(zip(xs, parts, strict=True)) if part is None and x.dtype.kind == "f"}
+        assert none == {*op.determined} or (op.name == "assemble" and none <= {0})  # all of it may be written over
+
+
 @having("running")
 def test_what_is_running_looks_back_alone(op: Any) -> None:
     for xs, params, shape in calls(op):

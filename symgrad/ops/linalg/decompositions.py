@@ -168,7 +168,7 @@ eigh = structured(
 )
 
 
-@composite(name="eigenvalues", infer=shape_rule("eigh", "(n,n),(n,n+1)->(n)"), stacked=True,
+@composite(name="eigenvalues", infer=shape_rule("eigh", "(n,n),(n,n+1)->(n)"), determined=(1,), stacked=True,
            sample=(case(_eigenvalues, (3, 3)), case(lambda a: np.linalg.eigvalsh(_drawn_apart(a), "U"), (2, 4, 4))),
            edges=(case(np.linalg.eigvalsh, (0, 0)), case(np.linalg.eigvalsh, (1, 1))))
 def eigenvalues(a: Any, known: Any) -> Any:
@@ -184,7 +184,7 @@ def _eigenvalues_vjp(g: Any, y: Any, a: Any, known: Any) -> Any:
 eigenvalues.vjp = _eigenvalues_vjp
 
 
-@composite(name="eigenvectors", infer=shape_rule("eigh", "(n,n),(n,n+1)->(n,n)"), stacked=True,
+@composite(name="eigenvectors", infer=shape_rule("eigh", "(n,n),(n,n+1)->(n,n)"), determined=(1,), stacked=True,
            sample=(case(_vectors_squared, (2, 2)), case(_vectors_squared, (9, 3, 3))),
            edges=(case(_vectors_squared, (0, 0)), case(_vectors_squared, (1, 1))))
 def eigenvectors(a: Any, known: Any) -> Any:
@@ -240,8 +240,8 @@ svd = structured(
 )
 
 
-@composite(name="singular_values", infer=shape_rule("svd", "(m,n),(least,m+n+1)->(least)"), stacked=True,
-           sample=(case(_values, (3, 3)), case(_values, (2, 5, 3)), case(_values, (2, 6))),
+@composite(name="singular_values", infer=shape_rule("svd", "(m,n),(least,m+n+1)->(least)"), determined=(1,),
+           stacked=True, sample=(case(_values, (3, 3)), case(_values, (2, 5, 3)), case(_values, (2, 6))),
            edges=(case(_values, (0, 2)), case(_values, (1, 1))))
 def singular_values(a: Any, known: Any) -> Any:
     """The singular values of a matrix of which the decomposition is known."""
@@ -257,8 +257,8 @@ def _singular_values_vjp(g: Any, y: Any, a: Any, known: Any) -> Any:
 singular_values.vjp = _singular_values_vjp
 
 
-@composite(name="singular_vectors", infer=shape_rule("svd", "(m,n),(least,m+n+1)->(least,m+n)"), stacked=True,
-           sample=(case(_singular_squared, (5, 5)),),
+@composite(name="singular_vectors", infer=shape_rule("svd", "(m,n),(least,m+n+1)->(least,m+n)"), determined=(1,),
+           stacked=True, sample=(case(_singular_squared, (5, 5)),),
            edges=(case(_singular_squared, (0, 2)), case(_singular_squared, (1, 1))))
 def singular_vectors(a: Any, known: Any) -> Any:
     """The left and right singular vectors of a matrix of which the decomposition is known, as the halves of rows."""
@@ -312,7 +312,7 @@ def _pinv(a: Any) -> Any:
     return np.linalg.pinv(_drawn_apart(a))
 
 
-@composite(name="pinv_solve", params=("trans",), stacked=True, linear=(3,), columns=(3,),
+@composite(name="pinv_solve", params=("trans",), determined=(1, 2), stacked=True, linear=(3,), columns=(3,),
            infer=shape_rule("pinv_solve", "(m,n),(least,m+n+1),(least),(one,c)->(other,c)"),
            sample=(case(_pinv, (9, 3)), case(_pinv, (2, 3, 5)), case(_pinv, (2, 2)),
                    case(lambda a: np.linalg.pinv(_drawn_apart(a[:, :2]) @ _drawn_apart(a[:2]), rcond=1e-5), (9, 9))),

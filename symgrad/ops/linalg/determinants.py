@@ -35,7 +35,10 @@ _SINGULAR = (case(np.linalg.det, (0, 0)), case(np.linalg.det, (0, 5, 5)),
              case(lambda a: np.linalg.det(a * np.arange(5.0)[:, None]), (5, 5)))
 
 
-@composite(name="det", infer=shape_rule("det", "(n,n),(n+1,n)->()"), stacked=True, sample=_DET, edges=_SINGULAR)
+@composite(
+    name="det", infer=shape_rule("det", "(n,n),(n+1,n)->()"), determined=(1,), stacked=True, sample=_DET,
+    edges=_SINGULAR,
+)
 def det(a: Any, factors: Any) -> Any:
     """The determinant of a matrix of which the factors are known."""
     return sign(a, factors) * np.exp(logabsdet(a, factors))
@@ -103,7 +106,7 @@ def sign(a: Any, factors: Any) -> Any:
     return np.prod(signs, -1)
 
 
-@composite(name="logabsdet", infer=shape_rule("det", "(n,n),(n+1,n)->()"), stacked=True,
+@composite(name="logabsdet", infer=shape_rule("det", "(n,n),(n+1,n)->()"), determined=(1,), stacked=True,
            edges=(case(lambda a: np.linalg.slogdet(a)[1], (0, 0)),),
            sample=(case(lambda a: np.linalg.slogdet(a)[1], (3, 3)), case(lambda a: np.linalg.slogdet(a)[1], (2, 5, 5))))
 def logabsdet(a: Any, factors: Any) -> Any:
@@ -240,7 +243,7 @@ def _by_lu(a: Any) -> Any:
 
 cofactors = structured(
     name="cofactors", infer=shape_rule("det", "(n,n),(n+1,n)->(n,n)"), evaluate=_cofactors_value,
-    body=_cofactors_body, vjp=_cofactors_vjp, stacked=True,
+    body=_cofactors_body, vjp=_cofactors_vjp, determined=(1,), stacked=True,
     sample=(case(_by_lu, (3, 3)), case(_by_lu, (2, 4, 4)), case(_by_lu, (2, 2))),
     edges=(case(_by_lu, (0, 0)), case(_by_lu, (1, 1)), case(lambda a: _by_lu(a * np.arange(3.0)), (3, 3))),
     doc="The cofactors of a matrix of which the factors are known: the derivative of its determinant.",

@@ -257,7 +257,8 @@ def _case(a: Any, b: Any) -> Any:
 
 lu_solve = structured(
     name="lu_solve", params=("trans", "checked"), infer=shape_rule("solve", "(n,n),(n+1,n),(n,k)->(n,k)"),
-    evaluate=_lu_solve_value, body=_lu_solve_body, vjp=_lu_solve_vjp, stacked=True, linear=(2,), columns=(2,),
+    evaluate=_lu_solve_value, body=_lu_solve_body, vjp=_lu_solve_vjp, determined=(1,), stacked=True, linear=(2,),
+    columns=(2,),
     sample=(case(_case, (3, 3), (3,)), case(_case, (2, 4, 4), (4, 2)), case(np.linalg.solve, (9, 9), (3, 9, 2)),
             case(_case, (2, 2), (2, 4))),
     edges=(case(_case, (0, 0), (0, 2)), case(_case, (2, 2), (2, 0)), case(_case, (0, 2, 2), (2, 3)),
@@ -284,7 +285,7 @@ def permuted(down: Any, b: Any, *, back: bool = False) -> Any:
 
 
 @composite(
-    name="triangles", infer=shape_rule("lu", "(n,n),(n+1,n)->(n,n)"), stacked=True,
+    name="triangles", infer=shape_rule("lu", "(n,n),(n+1,n)->(n,n)"), determined=(1,), stacked=True,
     sample=(case(lambda a: _triangles_case(a) ** 2, (3, 3)), case(lambda a: _triangles_case(a) * a, (2, 2, 2))),
     edges=(case(lambda a: 1 * _triangles_case(a), (1, 1)),),
 )

@@ -20,8 +20,10 @@ from symgrad.ops.arrays.views import reshape
 from symgrad.ops.control import call, result, scan
 from symgrad.ops.declare import leaves
 from symgrad.trace.state import Trace, passing
+from symgrad.trace.tracer import Tracer
 from symgrad.transforms.build import input_like, make, rows_from
 from symgrad.transforms.derive.control import Pulled, levels, square_runs
+from symgrad.transforms.derive.vjp import Cotangent
 from symgrad.transforms.tuned import RUNS_DEEP
 
 UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "ki": 2**10, "mi": 2**20, "gi": 2**30}
@@ -70,7 +72,8 @@ def run_lengths(body: Program, fixed: int, carried: int, steps: Any, memory: str
     floats = [x.dtype.kind == "f" for x in body.inputs]
     state = sum([_bytes(x) for x in body.inputs[fixed : fixed + carried]])
     with passing(Trace(Graph(), body.name)) as trace:
-        plan = Pulled(trace, body, floats, [*body.outputs], fixed, carried, guarded=False)
+        gs = [Cotangent(Tracer(y, trace)) for y in body.outputs]
+        plan = Pulled(trace, body, floats, gs, fixed, carried, floats)  # with all guards there may be
     each = sum(map(_bytes, plan.stacked))
     least = 0
     if steps is None:  # however many there are, runs of runs of as many keep what they begin with

@@ -119,8 +119,8 @@ def _columns_together(trace: Trace, node: Node, xs: tuple[Node, ...], size: Dim)
     others: list[Any] = [Tracer(x, trace) for x in xs]
     wide = np.moveaxis(others.pop(), 0, -2)
     flat = reshape(wide, shape=(*wide.node.shape[:-2], simplified(size * node.shape[-1])))
-    x = reshape(node.op(*others, flat, **node.named), shape=wide.node.shape)
-    found: Any = np.moveaxis(x, -2, 0)
+    x = node.op(*others, flat, **node.named)
+    found: Any = np.moveaxis(reshape(x, shape=(*x.node.shape[:-1], size, node.shape[-1])), -2, 0)
     return found.node  # type: ignore[no-any-return]
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import partial, reduce
 from itertools import pairwise
 from typing import Any
 
@@ -23,16 +23,16 @@ from symgrad.ir.op import Control, Elementwise, Leaf
 from symgrad.ir.program import Program, bodies, replaced
 from symgrad.ir.shapes import Dim
 from symgrad.ops.arrays.views import broadcast_to, reshape, transpose
-from symgrad.ops.control import call, closure, cond, counted, needed, read_by, result, scan, while_
+from symgrad.ops.control import call, closure, cond, counted, differentiated, needed, read_by, result, scan, while_
 from symgrad.ops.declare import leaves
 from symgrad.trace.constants import constant
 from symgrad.trace.state import Trace, current, passing
 from symgrad.trace.tracer import Tracer
 from symgrad.transforms.build import input_like, literal, make, scalar, shaped, written
 from symgrad.transforms.derive.batch import batch
-from symgrad.transforms.derive.poles import is_zero_constant, zeros_among
+from symgrad.transforms.derive.poles import Poles, is_zero_constant, zeros_among
 from symgrad.transforms.derive.residuals import residuals
-from symgrad.transforms.derive.vjp import depends, sweep
+from symgrad.transforms.derive.vjp import Cotangent, cotangents, depends
 from symgrad.transforms.tuned import RUNS_KEEP, RUNS_LONG, RUNS_NESTED, RUNS_REACH, RUNS_SQUARE
 
 # -- bodies: programs of their own
@@ -118,11 +118,12 @@ class Pulled:
         sums: for inputs that are the same in all steps, the sums of their cotangents so far.
         outputs: the next cotangents that are carried, the next sums, and the cotangents of rows.
         wanted: the inputs that are rows and have cotangents.
+        found: of each input that has one, the cotangent with its guard.
     """
 
     def __init__(
-        self, trace: Trace, body: Program, active: Sequence[bool], gs: Sequence[Any], fixed: int, carried: int,
-        guarded: bool,
+        self, trace: Trace, body: Program, active: Sequence[bool], gs: Sequence[Cotangent | None], fixed: int,
+        carried: int, ahead: Sequence[bool] | None,
     ) -> None:
         graph, last = trace.graph, fixed + carried
         with graph.apart():
@@ -133,22 +134,31 @@ class Pulled:
             of = {k for k, g in enumerate(gs) if g is not None and outputs[k] in reached}
             sure, carries = {*of}, dict(zip(inputs[fixed:last], outputs, strict=False))
 
-            def ahead(node: Node) -> list[Node]:
+            def before(node: Node) -> list[Node]:
                 return [i for i in (*needed(node), *([carries[node]] if node in carries else [])) if i in reached]
 
-            seen = reachable([outputs[k] for k in of], ahead)  # a cotangent is carried where one may arrive
+            seen = reachable([outputs[k] for k in of], before)  # a cotangent is carried where one may arrive
             of |= {k - fixed for k in range(fixed, last) if inputs[k] in seen}
+            again = bool(Poles(trace, inner.nodes(), reached).behind)  # a step back comes to those of the step before
+            poles = None if ahead is None else [inputs[k] for k in wrt if ahead[k] or (again and fixed <= k < last)]
+            begun = {k: g.beyond(None) for k, g in enumerate(gs) if g is not None}
             while True:
                 names = [f"{x.param('name')}_bar" for x in inputs[fixed:last]]
                 names += [f"y{k}_bar" for k in range(carried, len(outputs))]
                 bars = self.bars = {k: input_like(graph, names[k], outputs[k]) for k in sorted(of)}
-                seeds = seeded(trace, [outputs[k] for k in bars], [*bars.values()])
-                found = sweep(trace, inner, seeds, [inputs[k] for k in wrt], guarded=guarded)
-                arrived = {k: bar for k, bar in zip(wrt, found, strict=True) if not is_zero_constant(bar)}
+                given = [begun.get(k, Cotangent(None)) for k in bars]
+                seeds = seeded(trace, [outputs[k] for k in bars], [*bars.values()], given)
+                swept = cotangents(trace, inner, seeds, [inputs[k] for k in wrt], ahead=poles)
+                found = {k: bar for k, bar in zip(wrt, swept, strict=True) if not is_zero_constant(bar.value.node)}
+                arrived = {k: bar.value.node for k, bar in found.items()}
                 none = {k for k in of - sure if k + fixed not in arrived}
-                if not none:
+                states = range(fixed, last) if poles is not None else ()
+                back = {k - fixed: found[k].beyond(None) for k in states if k in found}
+                met = begun | {k: _either(begun.get(k), bar) for k, bar in back.items()}
+                if not none and met == begun:
                     break
-                of -= none
+                of, begun = of - none, met
+            self.found = found
             made = Program((*inputs, *bars.values()), tuple(arrived.values()), scope=graph, start=inner.start)
             kept = residuals(made, [*bars.values()])
             between = replace(made, inputs=(*kept, *made.inputs))
@@ -193,21 +203,25 @@ def _as_loop(op: Control, nodes: Sequence[Node], **named: Any) -> tuple[Node | N
 
 
 def _pull(
-    op: Control, gs: Sequence[Any], active: Sequence[bool], *xs: Tracer, guarded: bool, **named: Any,
-) -> list[Any]:
+    op: Control, gs: Sequence[Cotangent | None], active: Sequence[bool], *xs: Tracer, ahead: Sequence[bool] | None,
+    **named: Any,
+) -> list[Cotangent | None]:
     """Pull cotangents through one of the ops that are loops."""
     count, nodes, named = _as_loop(op, [x.node for x in xs], **named)
     if named["length"] is None and not named["runs"]:
         named["runs"] = default_runs(nodes[named["fixed"] :])
-    found = _pull_loop(count, gs[len(gs) - _made_by(named) :], active[len(xs) - len(nodes) :], nodes, guarded, **named)
-    return [*[None] * (len(xs) - len(nodes)), *found]
+    first = len(xs) - len(nodes)
+    ahead = ahead and ahead[first:]
+    found = _pull_loop(count, gs[len(gs) - _made_by(named) :], active[first:], nodes, ahead, **named)
+    return [*[None] * first, *found]
 
 
-def _push(op: Control, node: Node, dots: Sequence[Any], pushforward: Any) -> list[Any]:
+def _push(op: Control, node: Node, dots: Sequence[Any], of: Sequence[int], pushforward: Any) -> list[Any]:
     """Push tangents through one of the ops that are loops."""
     count, nodes, named = _as_loop(op, node.inputs, **node.named)
-    found = _push_loop(count, nodes, dots[len(dots) - len(nodes) :], pushforward, **named)
-    return [*[None] * (op is while_), *found]
+    first = int(op is while_)  # the number of steps, which has none
+    found = _push_loop(count, nodes, dots[len(dots) - len(nodes) :], [k - first for k in of], pushforward, **named)
+    return [*[None] * first, *found]
 
 
 def _made_by(named: dict[str, Any]) -> int:
@@ -221,10 +235,10 @@ def _as_tracers() -> Trace:
 
 
 def _pull_loop(
-    count: Node | None, gs: Sequence[Any], active: Sequence[bool], nodes: Sequence[Node], guarded: bool,
-    runs: tuple[int, ...] = (), test: Program | None = None, there: Program | None = None, *, body: Program,
-    length: Dim | None, fixed: int, carried: int, reverse: bool,
-) -> list[Any]:
+    count: Node | None, gs: Sequence[Cotangent | None], active: Sequence[bool], nodes: Sequence[Node],
+    ahead: Sequence[bool] | None, runs: tuple[int, ...] = (), test: Program | None = None,
+    there: Program | None = None, *, body: Program, length: Dim | None, fixed: int, carried: int, reverse: bool,
+) -> list[Cotangent | None]:
     """Pull cotangents through a loop: by a loop the other way, which carries those of what was carried.
 
     It also carries the sums of those of what is the same in all steps. Where there is no place for a row of each step,
@@ -237,13 +251,14 @@ def _pull_loop(
         assert count is not None  # noqa: S101 - `counted` and `while_` have runs
         count, nodes, (body, there), length = _in_runs(graph, count, nodes, body, length, fixed, runs)
         gs, active = [None, *gs], [False, *active[:fixed], False, *active[fixed:]]
+        ahead = ahead and [False, *ahead[:fixed], False, *ahead[fixed:]]
         parts = _pull_loop(
-            count, gs, active, nodes, guarded, there=None if length is None else there, body=body, length=length,
+            count, gs, active, nodes, ahead, there=None if length is None else there, body=body, length=length,
             fixed=fixed + 1, carried=carried + 1, reverse=False,
         )
         return [part for k, part in enumerate(parts) if k not in {0, fixed + 1}]
 
-    plan = Pulled(trace, body, active, gs, fixed, carried, guarded)
+    plan = Pulled(trace, body, active, gs, fixed, carried, ahead)
     if not plan.bars:
         return [None] * len(nodes)
     inner, bars, again = plan.inner, [*plan.bars.values()], count is not None and length is None
@@ -298,15 +313,17 @@ def _pull_loop(
     backward = _rounds(
         graph, count, [
             *[outer[x] for x in (*constants, *first)], *[count] * len(left),  # type: ignore[list-item]  # it is known
-            *[zeros(trace, body.outputs[k]) if gs[k] is None else gs[k].node for k in plan.state],
+            *[zeros(trace, body.outputs[k]) if (g := gs[k]) is None else g.value.node for k in plan.state],
             *[zeros(trace, body.inputs[k]) for k in plan.sums], *tapes, *[nodes[k] for k in plan.rows],
-            *[gs[k].node for k in plan.given],
+            *[g.value.node for k in plan.given if (g := gs[k]) is not None],
         ], body=back, length=length, fixed=len(constants) + len(first), carried=len(left) + len(named) + len(sums),
         reverse=not again and not reverse,
     )
-    found: list[Any] = [None] * len(nodes)
+    found: list[Cotangent | None] = [None] * len(nodes)
     for index, k in enumerate([*[k + fixed for k in plan.state], *plan.sums, *plan.wanted], len(left)):
-        found[k] = Tracer(make(graph, result, backward, number=index), trace)
+        unused = count is not None and not fixed <= k < fixed + carried  # by as many steps as there are, which may be 0
+        one = plan.found[k].beyond(Tracer(make(graph, result, backward, number=index), trace))
+        found[k] = one._replace(partial=True) if unused else one
     return found
 
 
@@ -497,14 +514,11 @@ def _swapped(graph: Graph, x: Node) -> Node:
     return make(graph, transpose, x, axes=(1, 0, *range(2, len(x.shape))))
 
 
-def _tangents(
-    body: Program, moving: Sequence[bool], pushforward: Any, wanted: Sequence[bool] | None = None,
-) -> tuple[Program, list[int]]:
+def _tangents(body: Program, moving: Sequence[bool], of: Sequence[int], pushforward: Any) -> Program:
     """Push a program forward.
 
     Returns:
-        What computes its results and tangents of some, given its inputs and tangents of those that move; and which
-        results have tangents.
+        What computes its results and tangents of some, given its inputs and tangents of those that move.
     """
     trace = _as_tracers()
     graph = trace.graph
@@ -512,25 +526,29 @@ def _tangents(
         inner = nested(graph, body)
         wrt = [k for k, moves in enumerate(moving) if moves]
         reached = depends(inner.nodes(), [inner.inputs[k] for k in wrt])
-        of = [k for k, y in enumerate(inner.outputs) if y in reached or (wanted and wanted[k])]
         there = [k for k in of if inner.outputs[k] in reached]
         pushed = pushforward(inner, wrt, there)
         found = dict(zip(there, pushed.outputs, strict=True))
         dots = [found[k] if k in found else zeros(trace, inner.outputs[k]) for k in of]
         inputs = (*inner.inputs, *pushed.inputs[len(inner.inputs) :])
-        return closed(inputs, (*inner.outputs, *dots), f"{body.name}_dot"), of
+        return closed(inputs, (*inner.outputs, *dots), f"{body.name}_dot")
 
 
 def _push_loop(
-    count: Node | None, nodes: Sequence[Node], dots: Sequence[Any], pushforward: Any, *, body: Program,
-    length: Dim | None, fixed: int, carried: int, reverse: bool, runs: tuple[int, ...] = (),
+    count: Node | None, nodes: Sequence[Node], dots: Sequence[Any], wanted: Sequence[int], pushforward: Any, *,
+    body: Program, length: Dim | None, fixed: int, carried: int, reverse: bool, runs: tuple[int, ...] = (),
     test: Program | None = None,
 ) -> list[Any]:
-    """Push tangents through a loop: it carries those of what it carries."""
+    """Push tangents through a loop: it carries those of what it carries that moves, and moves what is wanted."""
     trace = _as_tracers()
     last, results = fixed + carried, len(body.outputs)
-    moving, _ = _moved_by(body, [dot is not None for dot in dots], fixed, carried)
-    program, of = _tangents(body, moving, pushforward, [*moving[fixed:last], *[False] * (results - carried)])
+    moved, reached = _moved_by(body, [dot is not None for dot in dots], fixed, carried)
+    ahead = closure(body, wanted, fixed, carried, differentiated)
+    read = read_by(body, [body.outputs[k] for k in ahead], differentiated)
+    read |= {body.inputs[fixed + k] for k in ahead if k < carried}
+    moving = [moves and x in read for x, moves in zip(body.inputs, moved, strict=True)]
+    of = [k for k in sorted(ahead) if (moving[fixed + k] if k < carried else body.outputs[k] in reached)]
+    program = _tangents(body, moving, of, pushforward)
 
     def beside(values: Sequence[Any], tangents: dict[int, Any], *ends: int) -> list[Any]:
         found: list[Any] = []
@@ -569,71 +587,92 @@ for _op in (scan, counted):
 
 
 def _pull_held(
-    op: Control, gs: Sequence[Any], active: Sequence[bool], *xs: Tracer, guarded: bool, **held: Program,
-) -> list[Any]:
+    op: Control, gs: Sequence[Cotangent | None], active: Sequence[bool], *xs: Tracer, ahead: Sequence[bool] | None,
+    **held: Program,
+) -> list[Cotangent | None]:
     """Pull cotangents through the program that was run, which is computed again: of `cond` and `call`."""
     trace, bodies = _as_tracers(), [*held.values()]
     first = len(xs) - len(bodies[0].inputs)
-    derived, given, arrived = _backwards(trace, bodies, gs, xs[first:], active[first:], guarded)
+    derived, given, arrived = _backwards(trace, bodies, gs, xs[first:], active[first:], ahead and ahead[first:])
     if not arrived:
         return [None] * len(xs)
     tests = [x.node for x in xs[:first]]
     made = make(trace.graph, op, *tests, *given, **dict(zip(held, derived, strict=True)))
-    found = {first + k: Tracer(make(trace.graph, result, made, number=n), trace) for n, k in enumerate(arrived)}
+    found = {
+        first + k: found._replace(value=Tracer(make(trace.graph, result, made, number=n), trace))
+        for n, (k, found) in enumerate(arrived.items())
+    }
     return [found.get(k) for k in range(len(xs))]
 
 
 def _backwards(
-    trace: Trace, bodies: Sequence[Program], gs: Sequence[Any], xs: Sequence[Tracer], active: Sequence[bool],
-    guarded: bool,
-) -> tuple[list[Program], list[Node], list[int]]:
+    trace: Trace, bodies: Sequence[Program], gs: Sequence[Cotangent | None], xs: Sequence[Tracer],
+    active: Sequence[bool], ahead: Sequence[bool] | None,
+) -> tuple[list[Program], list[Node], dict[int, Cotangent]]:
     """Derive programs that are computed again: from their arguments, and the cotangents of results that have some.
 
     A cotangent that is the same number in all calls stands in the programs, which are simpler for it.
 
     Returns:
-        Programs of the cotangents of some arguments; what they are given; and which arguments those are.
+        Programs of the cotangents of some arguments; what they are given; and which arguments those are, with what is
+        known of the cotangent without its value.
     """
     graph = trace.graph
     wrt = [k for k, moves in enumerate(active) if moves]
-    of = [k for k, g in enumerate(gs) if g is not None]
+    of = {k: g for k, g in enumerate(gs) if g is not None}
     derived = []
     deepest, graph.again = graph.again, 0  # of what is computed again within what is computed again
     with graph.apart():
         for body in bodies:
             inner = nested(graph, body)
             bars = [
-                gs[k].node if scalar(gs[k].node) is not None else input_like(graph, f"y{k}_bar", inner.outputs[k])
-                for k in of
+                g.value.node if scalar(g.value.node) is not None else input_like(graph, f"y{k}_bar", inner.outputs[k])
+                for k, g in of.items()
             ]
-            seeds = seeded(trace, [inner.outputs[k] for k in of], bars)
-            swept = sweep(trace, inner, seeds, [inner.inputs[k] for k in wrt], guarded=guarded)
+            seeds = seeded(trace, [inner.outputs[k] for k in of], bars, [*of.values()])
+            poles = None if ahead is None else [inner.inputs[k] for k in wrt if ahead[k]]
+            swept = cotangents(trace, inner, seeds, [inner.inputs[k] for k in wrt], ahead=poles)
             inputs = (*inner.inputs, *[bar for bar in bars if bar.is_input])
             derived.append((inputs, dict(zip(wrt, swept, strict=True))))
         graph.again = max(deepest, graph.again + 1)
-        arrived = [k for k in wrt if not all(is_zero_constant(found[k]) for _, found in derived)]
+        arrived: dict[int, Cotangent] = {}
+        for k in wrt:
+            sides = [found[k] for _, found in derived]
+            none = [is_zero_constant(side.value.node) for side in sides]
+            if not all(none):
+                one = reduce(_either, [side.beyond(None) for side in sides])
+                arrived[k] = one._replace(partial=True) if any(none) else one
         read: set[int] = set()
         for inputs, found in derived:
-            outputs = tuple([found[k] for k in arrived])
+            outputs = tuple([found[k].value.node for k in arrived])
             own = read_by(Program(inputs, outputs), outputs)
             read |= {k for k, x in enumerate(inputs) if x in own}
         kept = sorted(read)
         back = [
-            closed([inputs[k] for k in kept], [found[k] for k in arrived], f"{body.name}_back")
+            closed([inputs[k] for k in kept], [found[k].value.node for k in arrived], f"{body.name}_back")
             for body, (inputs, found) in zip(bodies, derived, strict=True)
         ]
-    given = [*[x.node for x in xs], *[gs[k].node for k in of if scalar(gs[k].node) is None]]
+    given = [*[x.node for x in xs], *[g.value.node for g in of.values() if scalar(g.value.node) is None]]
     return back, [given[k] for k in kept], arrived
 
 
-def seeded(trace: Trace, outputs: Sequence[Node], bars: Sequence[Node]) -> dict[Node, Any]:
-    """Begin with a cotangent for each output; what stands there more than once has their sum."""
-    seeds: dict[Node, Any] = {}
+def seeded(
+    trace: Trace, outputs: Sequence[Node], bars: Sequence[Node], known: Sequence[Cotangent],
+) -> dict[Node, Cotangent]:
+    """Begin with a cotangent for each output, of which something is known; of one that stands there twice, the sum."""
+    seeds: dict[Node, Cotangent] = {}
     with passing(trace):
-        for output, bar in zip(outputs, bars, strict=True):
-            one = Tracer(bar, trace)
-            seeds[output] = seeds[output] + one if output in seeds else one
+        for output, bar, one in zip(outputs, bars, known, strict=True):
+            here, there = one.beyond(Tracer(bar, trace)), seeds.get(output)
+            seeds[output] = here if there is None else Cotangent(
+                there.value + here.value, (), there.chosen or here.chosen, there.partial and here.partial,
+            )
     return seeds
+
+
+def _either(one: Cotangent | None, other: Cotangent) -> Cotangent:
+    """Return what is known of a cotangent that is one or the other."""
+    return other if one is None else Cotangent(None, (), one.chosen or other.chosen, one.partial or other.partial)
 
 
 def _held_zeros(zero: Sequence[bool], **held: Program) -> list[bool]:
@@ -671,22 +710,21 @@ def _all_have(program: Program, has: Sequence[bool], wanted: Sequence[bool], siz
     return closed(inner.inputs, outputs, program.name)
 
 
-def _push_held(node: Node, dots: Sequence[Any], pushforward: Any) -> list[Any]:
+def _push_held(node: Node, dots: Sequence[Any], of: Sequence[int], pushforward: Any) -> list[Any]:
     """Push tangents through programs, of which one is run, once: of `cond` and `call`."""
     trace = _as_tracers()
     held, first = bodies(node), len(node.inputs) - len(bodies(node)[0].inputs)
     moving = [dot is not None for dot in dots[first:]]
-    wanted = [False] * len(held[0].outputs)
-    for body in held:
-        reached = depends(body.nodes(), [x for x, moves in zip(body.inputs, moving, strict=True) if moves])
-        wanted = [a or y in reached for a, y in zip(wanted, body.outputs, strict=True)]
-    pushed = [_tangents(body, moving, pushforward, wanted) for body in held]
+    moved = [
+        depends(body.nodes(), [x for x, moves in zip(body.inputs, moving, strict=True) if moves]) for body in held
+    ]
+    of = [k for k in of if any(body.outputs[k] in reached for body, reached in zip(held, moved, strict=True))]
+    pushed = [_tangents(body, moving, of, pushforward) for body in held]
     given = [dot.node for dot in dots[first:] if dot is not None]
-    params = dict(zip(node.op.params, [program for program, _ in pushed], strict=True))
-    made = make(trace.graph, node.op, *node.inputs, *given, **params)
-    places = {k: len(wanted) + n for n, k in enumerate(pushed[0][1])}
-    found = {k: Tracer(make(trace.graph, result, made, number=place), trace) for k, place in places.items()}
-    return [found.get(k) for k in range(len(wanted))]
+    made = make(trace.graph, node.op, *node.inputs, *given, **dict(zip(node.op.params, pushed, strict=True)))
+    results = len(held[0].outputs)
+    found = {k: Tracer(make(trace.graph, result, made, number=results + n), trace) for n, k in enumerate(of)}
+    return [found.get(k) for k in range(results)]
 
 
 for _op in (cond, call):

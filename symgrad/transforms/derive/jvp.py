@@ -26,12 +26,12 @@ from symgrad.transforms.build import opened_program, written
 from symgrad.transforms.derive.control import nested, seeded
 from symgrad.transforms.derive.poles import is_zero_constant, nodes_behind, zeros_among
 from symgrad.transforms.derive.rules import rule
-from symgrad.transforms.derive.vjp import depends, sweep
+from symgrad.transforms.derive.vjp import Cotangent, cotangents, depends, sweep, unread
 
 
 def pullback(
     program: Program, wrt: Sequence[int], of: Sequence[int], names: Sequence[str] = (), *, units: bool = False,
-    held: Op | None = None,
+    linear: bool = False, held: Op | None = None,
 ) -> Program:
     """Reverse mode as a linear map: w to J' w.
 
@@ -41,6 +41,7 @@ def pullback(
         of: positions of outputs, floating-point arrays.
         names: of the new inputs.
         units: it will be applied to unit vectors alone; the map is linear where it is not.
+        linear: it will be transposed: what is 0 in a cotangent is used like anything else.
         held: what stands for the rules of ops that hold programs, if only the transpose is wanted.
 
     Returns:
@@ -52,11 +53,14 @@ def pullback(
     program, trace = opened_program(program)
     names = names or [f"y{k}_bar" for k in of]
     bars = [fresh(trace, name, program.outputs[k]) for name, k in zip(names, of, strict=True)]
-    seeds = seeded(trace, [program.outputs[k] for k in of], bars)
+    known = [Cotangent(None, (), False, units and bar.shape != ()) for bar in bars]
+    seeds = seeded(trace, [program.outputs[k] for k in of], bars, known)
+    inputs = [program.inputs[k] for k in wrt]
     with passing(trace):
-        found = sweep(trace, program, seeds, [program.inputs[k] for k in wrt], units=units, held=held)
+        swept = cotangents(trace, program, seeds, inputs, ahead=None if linear else (), held=held)
     labels = tuple([f"{program.inputs[k].param('name')}_bar" for k in wrt])
-    return replace(program, inputs=(*program.inputs, *bars), outputs=tuple(found), labels=labels)
+    found = tuple([one.value.node for one in swept])
+    return replace(program, inputs=(*program.inputs, *bars), outputs=found, labels=labels)
 
 
 def pushforward(program: Program, wrt: Sequence[int], of: Sequence[int]) -> Program:
@@ -78,33 +82,36 @@ def pushforward(program: Program, wrt: Sequence[int], of: Sequence[int]) -> Prog
     with passing(trace):
         _check_paths(trace, program, [program.inputs[k] for k in wrt])
         primals, program = program.inputs, replace(program, scope=trace.graph)
-        reverse = pullback(program, wrt, of, held=_TRANSPOSED)
-        cotangents = range(len(primals), len(reverse.inputs))
+        slopes = any(node.op.equals is not None for node in program.nodes())  # they are tangents of cotangents
+        reverse = pullback(program, wrt, of, linear=True, held=None if slopes else _TRANSPOSED)
+        bars = range(len(primals), len(reverse.inputs))
         names = [f"{primals[k].param('name')}_dot" for k in wrt]
-        forward = pullback(reverse, cotangents, range(len(wrt)), names)
-        w = [reverse.inputs[k] for k in cotangents]
+        forward = pullback(reverse, bars, range(len(wrt)), names, linear=True)
+        w = [reverse.inputs[k] for k in bars]
         if not outputs_are_linear(forward.outputs, w, reverse.outputs):
             check_rules(trace, program, [primals[k] for k in wrt])
+        outputs = unread(trace, w, forward.outputs)
     tangents = forward.inputs[len(reverse.inputs) :]
     labels = tuple([f"y{k}_dot" for k in of])
-    return replace(forward, inputs=(*primals, *tangents), labels=labels, scope=scope)
+    return replace(forward, inputs=(*primals, *tangents), outputs=outputs, labels=labels, scope=scope)
 
 
 def _push_transposed(
-    tangents: Sequence[Any], _: Sequence[bool], *gs: Tracer, guarded: bool, primal: Node, wrt: tuple[int, ...],
-    of: tuple[int, ...],
+    tangents: Sequence[Any], _: Sequence[bool], *gs: Tracer, ahead: Sequence[bool] | None, primal: Node,
+    wrt: tuple[int, ...], of: tuple[int, ...],
 ) -> list[Any]:
     """Transpose what stands for the pullback of an op that holds programs: push tangents through it."""
-    del gs, guarded
-    given = dict(zip(wrt, tangents, strict=True))
-    found = primal.op.push(primal, [given.get(k) for k in range(len(primal.inputs))], pushforward)  # type: ignore[attr-defined]  # a Control
-    return [found[k] for k in of]
+    del gs, ahead
+    given = {k: None if dot is None else dot.value for k, dot in zip(wrt, tangents, strict=True)}
+    dots = [given.get(k) for k in range(len(primal.inputs))]
+    found = primal.op.push(primal, dots, of, pushforward)  # type: ignore[attr-defined]  # a Control
+    return [None if found[k] is None else Cotangent(found[k]) for k in of]
 
 
 _TRANSPOSED = Control(
     "transposed", ("primal", "wrt", "of"), infer=lambda *_, **__: ((), SEVERAL), vjp=_push_transposed,
     results=lambda *_, primal, wrt, of: [(primal.inputs[k].shape, primal.inputs[k].dtype) for k in wrt],  # noqa: ARG005 - which
-    zeros=lambda zero, *, wrt, **_: [all(zero)] * len(wrt), needs=lambda _, *, of, **__: (True,) * len(of),
+    zeros=lambda zero, *, wrt, **_: [all(zero)] * len(wrt), needs=lambda *_, of, **__: (True,) * len(of),
 )
 """Stands for a pullback that nobody computes."""
 

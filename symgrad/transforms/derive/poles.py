@@ -6,7 +6,7 @@ tried at numbers like that: the slope of ``1 / x`` may be infinite, those of ``1
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from functools import cached_property, lru_cache
 from operator import attrgetter
 from typing import Any
@@ -88,14 +88,15 @@ class Ranges:
 class Poles:
     """The nodes of a program with what is known of their values, in so far as anybody asks."""
 
-    def __init__(self, trace: Trace, nodes: Sequence[Node], active: set[Node]) -> None:
-        self.nodes, self.active = nodes, active
+    def __init__(self, trace: Trace, nodes: Sequence[Node], active: set[Node], ahead: Collection[Node] = ()) -> None:
+        """Keep the nodes, which of them are differentiated, and which inputs have poles ahead, on the way back."""
+        self.nodes, self.active, self.ahead = nodes, active, {*ahead}
         self.signs = Ranges(trace.signs)  # for all sweeps of a trace: a program inside begins with values of it
 
     @cached_property
     def behind(self) -> set[Node]:
         """The active nodes whose own rule, or that of a node before them, may give infinities or NaN."""
-        found: set[Node] = set()
+        found = self.ahead & self.active
         for node in self.nodes:
             if node in self.active and (self.at(node) or not found.isdisjoint(node.inputs)):
                 found.add(node)

@@ -8,7 +8,7 @@ a cotangent *is* 0 where its guard is false.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -18,12 +18,13 @@ from symgrad.errors import ArgumentError, Derived, Line, NoGradient
 from symgrad.ir.graphs import reachable
 from symgrad.ir.node import Node
 from symgrad.ir.op import Composite, Elementwise, Op, Result
-from symgrad.ir.program import Program
+from symgrad.ir.program import Program, replaced
 from symgrad.ops.arrays.updates import assemble, is_most
 from symgrad.ops.arrays.views import place, unbroadcast
-from symgrad.ops.control import needed, result
+from symgrad.ops.control import differentiated, result
 from symgrad.ops.declare import leaves
 from symgrad.ops.declare.traits import chooses
+from symgrad.ops.elementwise.selection import slope_of
 from symgrad.trace.constants import constant
 from symgrad.trace.state import Trace, passing
 from symgrad.trace.tracer import Tracer
@@ -53,11 +54,18 @@ class Cotangent(NamedTuple):
         guard: outside of which it is zero.
         chosen: it came through a `where`, which may stand against whatever the program's inputs hold: then every rule
             is guarded. Otherwise those are that may be infinite or NaN for finite inputs.
+        partial: it came out of a program, or into one, where some of it may be 0 because nobody uses that. Its guard is
+            that it is not 0, and is made where one is asked for: what moves elements moves no condition beside them.
     """
 
     value: Any
     guard: Guard = ()
     chosen: bool = False
+    partial: bool = False
+
+    def beyond(self, value: Any) -> Cotangent:
+        """Go on with it on the other side of a program's border, where the conditions of its guard are not known."""
+        return Cotangent(value, (), self.chosen, self.partial or self.chosen or bool(self.guard))
 
 
 def gradient(
@@ -105,10 +113,7 @@ def gradient(
     return replace(program, outputs=tuple(grads), labels=bars, rules=rules)
 
 
-def sweep(
-    trace: Trace, program: Program, seeds: dict[Node, Any], wrt: Sequence[Node], *, units: bool = False,
-    guarded: bool = False, held: Op | None = None,
-) -> list[Node]:
+def sweep(trace: Trace, program: Program, seeds: Mapping[Node, Any], wrt: Sequence[Node]) -> list[Node]:
     """Push cotangents from seeded nodes back to inputs.
 
     Args:
@@ -116,31 +121,48 @@ def sweep(
         program: what is differentiated.
         seeds: the cotangents of some of its nodes.
         wrt: the inputs.
-        units: the seeds are unit vectors: of a row of a Jacobian, what is 0 in them is not used.
-        guarded: what is 0 in the seeds is not used, in seeds without axes either.
-        held: what stands for the rules of ops that hold programs, where only their transposes are wanted.
 
     Returns:
         One node for each of `wrt`: its gradient, zeros where nothing arrives.
     """
-    nodes = program.nodes()
-    active = depends(nodes, wrt)
-    poles = Poles(trace, nodes, active)
+    own = {node: Cotangent(seed) for node, seed in seeds.items()}
+    return [found.value.node for found in cotangents(trace, program, own, wrt)]
+
+
+def cotangents(
+    trace: Trace, program: Program, seeds: Mapping[Node, Cotangent], wrt: Sequence[Node], *,
+    ahead: Collection[Node] | None = (), held: Op | None = None, slopes: bool = True,
+) -> list[Cotangent]:
+    """Push cotangents from seeded nodes back to inputs, with their guards.
+
+    Args:
+        trace, program, seeds, wrt: as `sweep`'s, of seeds with what is known of them.
+        ahead: the inputs for whose sake guards are kept: before them, outside of the program, there may be poles. None:
+            the sweep is a linear map that will be transposed, and no guard may ask what a cotangent is.
+        held: what stands for the rules of ops that hold programs, where only their transposes are wanted.
+        slopes: rules that divide by differences have the limit where these are 0, which would be NaN without.
+
+    Returns:
+        One cotangent for each of `wrt`, zeros where nothing arrives.
+    """
+    nodes, given = program.nodes(), {*program.inputs}
+    active = depends([node for node in nodes if node not in given], wrt)
+    poles = Poles(trace, nodes, active, ahead or ())
     arrived: dict[Node, list[Cotangent]] = {}
     several: dict[Node, list[tuple[int, Cotangent]]] = {}  # what arrives at results of ops that have many
-    wanted: dict[Node, Any] = dict.fromkeys(wrt)
+    wanted: dict[Node, Cotangent | None] = dict.fromkeys(wrt)
     graph = trace.graph
     with passing(trace):
         for node, seed in seeds.items():
-            zeros = guarded or (units and node.shape != ())
-            guard = (np.not_equal(seed, 0).node,) if zeros and node in poles.behind else ()
-            arrived[node] = [Cotangent(seed, guard, guarded)]
+            arrived[node] = [seed]
         for node in reversed(nodes):
             if node not in active or (node not in arrived and node not in several):
                 continue
             graph.line = graph.line if node.line is None else Derived.of(node.line)
             if node in several:
-                for read, part in _pulled_all(trace, node, several.pop(node), active, held):
+                for read, part in _pulled_all(
+                    trace, node, several.pop(node), poles, held, linear=ahead is None,
+                ):
                     arrived.setdefault(read, []).append(part)
                 continue
             if node.op is assemble:
@@ -148,17 +170,24 @@ def sweep(
             total = meet(trace, arrived.pop(node), poles, node)
             _own_rule(total.value.node, node)
             if node in wanted:
-                wanted[node] = total.value.node
+                wanted[node] = total
             if isinstance(node.op, Result):
                 several.setdefault(node.inputs[0], []).append((node.param("number"), total))
             elif node.inputs:
-                for read, part in pulled(trace, node, total, poles):
+                for read, part in pulled(trace, node, total, poles, slopes=slopes):
                     arrived.setdefault(read, []).append(part)
         graph.line = None
         return [
-            shaped(graph, constant(trace, 0, node.dtype), node.shape) if found is None else found
-            for node, found in wanted.items()
+            Cotangent(Tracer(shaped(graph, constant(trace, 0, node.dtype), node.shape), trace)) if found is None
+            else found for node, found in wanted.items()
         ]
+
+
+def _nonzero(part: Cotangent) -> Cotangent:
+    """Make the guard of a cotangent that is partial."""
+    if not part.partial or part.guard:
+        return part
+    return Cotangent(part.value, (np.not_equal(part.value, 0).node,), part.chosen)
 
 
 def _gathered_cotangents(trace: Trace, node: Node, arrived: dict[Node, list[Cotangent]], poles: Poles) -> None:
@@ -167,7 +196,9 @@ def _gathered_cotangents(trace: Trace, node: Node, arrived: dict[Node, list[Cota
     parts, own = arrived.get(value, []), arrived[node]
     if len(node.inputs) > 2 or not parts or value in node.inputs[:1] or not is_most(index, node.shape):
         return
-    if any(part.guard for part in (*parts, *own)) or all(part.value.node.op is not place for part in own):
+    if any(part.guard or part.partial for part in (*parts, *own)):
+        return
+    if all(part.value.node.op is not place for part in own):
         return
     total = meet(trace, arrived.pop(value), poles, value)
     own.append(Cotangent(place(total.value, indices=(index,), shape=node.shape), (), total.chosen))
@@ -189,7 +220,7 @@ def depends(nodes: Sequence[Node], wrt: Sequence[Node]) -> set[Node]:
     """Return the floating-point nodes that a change of `wrt` could change smoothly."""
     active = set(wrt)
     for node in nodes:
-        if node.dtype.kind == "f" and not node.op.nondiff and not active.isdisjoint(needed(node)):
+        if not active.isdisjoint(differentiated(node)):
             active.add(node)
             active.update(node.inputs[:1] if isinstance(node.op, Result) else ())  # what gives it is on the path, too
     return active
@@ -202,15 +233,23 @@ def meet(trace: Trace, parts: list[Cotangent], poles: Poles, node: Node) -> Cota
     total, *others = joined([part.value for part in parts])
     for value in others:
         total = total + value
-    guards, chosen = [part.guard for part in parts], any(part.chosen for part in parts)
-    if not all(guards):
+    chosen = any(part.chosen for part in parts)
+    if all(part.partial and not part.guard for part in parts):
+        return Cotangent(total, (), chosen, True)
+    if not all(part.guard or part.partial for part in parts):
         return Cotangent(total)
+    guards = [_nonzero(part).guard for part in parts]
     return Cotangent(total, either(trace, guards, many=node in poles.behind), chosen)
 
 
-def pulled(trace: Trace, node: Node, total: Cotangent, poles: Poles) -> Iterator[tuple[Node, Cotangent]]:
+def pulled(
+    trace: Trace, node: Node, total: Cotangent, poles: Poles, *, slopes: bool = True,
+) -> Iterator[tuple[Node, Cotangent]]:
     """Apply a node's rule: the cotangents of its inputs."""
     op, active = node.op, poles.active
+    lazy = total.partial and not total.guard and moves(meant(node))
+    if total.partial and not lazy and node in poles.behind:
+        total = _nonzero(total)
     picks = chooses(op)
     chosen = total.chosen or picks
     guarded = bool(total.guard) or op.used is not None or (moves(meant(node)) and leaves_out(node))
@@ -234,7 +273,7 @@ def pulled(trace: Trace, node: Node, total: Cotangent, poles: Poles) -> Iterator
             g = unselected(trace, g, total.guard)  # what is made of it is selected by all of the guard again
         named = node.named
         if op.equals is not None:
-            named = {**named, "slope": tangent(trace, g.node, *op.equals(*inputs))}
+            named = {**named, "slope": tangent(trace, g.node, *op.equals(*inputs)) if slopes else g * np.nan}
         parts = rule(op)(g, y, *inputs, **named)
     except NoGradient as error:
         raise _on_the_path(error, node, active) from None
@@ -252,45 +291,65 @@ def pulled(trace: Trace, node: Node, total: Cotangent, poles: Poles) -> Iterator
             guard = both(guard, followed(trace, part.node, total.value.node, total.guard))
         if guard and selects:
             part = selected(trace, guard, part)  # noqa: PLW2901 - the same cotangent, guarded
-        guard = guard if chosen or wanted[k] else ()  # in front of no pole it is not needed
+        guard = guard if not lazy and (chosen or wanted[k]) else ()  # in front of no pole it is not needed
         if wanted[k] and part.node.shape != read.shape:
             guard = one_condition(trace, guard)
-        yield read, Cotangent(unbroadcast(part, read.shape), fitting(trace, guard, read.shape, part.node), chosen)
+        guard = fitting(trace, guard, read.shape, part.node)
+        yield read, Cotangent(unbroadcast(part, read.shape), guard, chosen, lazy)
 
 
 def tangent(trace: Trace, value: Node, of: Any, along: Any) -> Any:
-    """Push a direction forward to a value from another one that it is made of; None where it is not made of it."""
+    """Push a direction forward to a cotangent from values that it is made of; None where it is not made of them.
+
+    Where values of another op are equal too, on the way, it is NaN: a limit's own derivative is no limit.
+    """
     at, line = of.node, trace.graph.line
     cut = Program((at,), (value,), scope=trace.graph, start=at.number)
+    cut = replace(cut, inputs=(at, *[node for node in cut.nodes() if node.op is slope_of]))
     if value not in depends(cut.nodes(), [at]):
         return None
     w = leaves.make_input(trace.graph, "w", value.shape, value.dtype)
-    (back,) = sweep(trace, cut, {value: Tracer(w, trace)}, [at])
-    turned = Program((w,), (back,), scope=trace.graph, start=w.number)
-    (found,) = sweep(trace, turned, {back: along}, [w])
+    (back,) = cotangents(trace, cut, {value: Cotangent(Tracer(w, trace))}, [at], ahead=None, slopes=False)
+    turned = Program((w,), (back.value.node,), scope=trace.graph, start=w.number)
+    (found,) = cotangents(trace, turned, {back.value.node: Cotangent(along)}, [w], ahead=None)
     trace.graph.line = line
-    return Tracer(found, trace)
+    (slope,) = unread(trace, [w], [found.value.node])
+    return slope_of(Tracer(slope, trace))
+
+
+def unread(trace: Trace, inputs: Sequence[Node], outputs: Sequence[Node]) -> tuple[Node, ...]:
+    """Put zeros in the place of inputs that outputs do not depend on: loops read what nobody needs."""
+    start = min([node.number for node in inputs], default=0)
+    there = Program(tuple(inputs), tuple(outputs), scope=trace.graph, start=start)
+    if not any(node in inputs for one in there.nodes() for node in one.inputs):
+        return there.outputs
+    others = [node for node in there.nodes() if node.is_input and node not in inputs]
+    zeros = [shaped(trace.graph, constant(trace, 0, node.dtype), node.shape) for node in inputs]
+    return tuple(replaced(trace.graph, replace(there, inputs=(*inputs, *others)), [*zeros, *others]))
 
 
 def _pulled_all(
-    trace: Trace, node: Node, arrived: list[tuple[int, Cotangent]], active: set[Node], held: Op | None,
+    trace: Trace, node: Node, arrived: list[tuple[int, Cotangent]], poles: Poles, held: Op | None, *, linear: bool,
 ) -> Iterator[tuple[Node, Cotangent]]:
-    """Apply the rule of an op of several results; where a cotangent of its may be zero, its steps are guarded."""
+    """Apply the rule of an op of several results; a guard goes through it as that what is 0 is not used."""
+    active = poles.active
     if held is not None:
-        wrt, of = tuple([k for k, i in enumerate(node.inputs) if i in active]), tuple([k for k, _ in arrived])
+        of, several = tuple([k for k, _ in arrived]), node.op
+        each = [several.needs(k, differentiated, **node.named) for k in of]  # type: ignore[attr-defined]  # a Control
+        wrt = tuple([k for k, i in enumerate(node.inputs) if i in active and any(flags[k] for flags in each)])
         made = make(trace.graph, held, *[g.value.node for _, g in arrived], primal=node, wrt=wrt, of=of)
         for number, k in enumerate(wrt):
             yield node.inputs[k], Cotangent(Tracer(make(trace.graph, result, made, number=number), trace))
         return
     op: Any = node.op
-    given: dict[int, Any] = {index: total.value for index, total in arrived}
+    given = {index: Cotangent(total.value) if linear else total for index, total in arrived}
     gs = [given.get(k) for k in range(len(op.results(*node.inputs, **node.named)))]
-    guarded = any(total.guard or total.chosen for _, total in arrived)
     xs = [Tracer(i, trace) for i in node.inputs]
-    parts = op.vjp(gs, [i in active for i in node.inputs], *xs, guarded=guarded, **node.named)
+    ahead = None if linear else [i in poles.behind for i in node.inputs]
+    parts = op.vjp(gs, [i in active for i in node.inputs], *xs, ahead=ahead, **node.named)
     for read, part in zip(node.inputs, parts, strict=True):
         if read in active and part is not None:
-            yield read, Cotangent(part)
+            yield read, Cotangent(part.value) if linear else part
 
 
 def _on_the_path(error: NoGradient, node: Node, active: set[Node]) -> NoGradient:
