@@ -9,10 +9,12 @@ import pytest
 
 
 def some(cases: Iterable[Any], *, of: int = 2, turn: int = 0) -> list[Any]:
-    """List the cases of a parameter: one `of` so many, from the one of its `turn` on, by day, and the others at night.
+    """List the cases of parameters: one `of` so many, from the one of its `turn` on, by day, and the others at night.
 
     >>> [case.marks[0].name if getattr(case, "marks", ()) else case for case in some("abcd")]
     ['a', 'nightly', 'c', 'nightly']
     """
-    every = enumerate(cases)
-    return [case if place % of == turn else pytest.param(case, marks=pytest.mark.nightly) for place, case in every]
+    def by_night(case: Any) -> Any:
+        return pytest.param(*case if isinstance(case, tuple) else [case], marks=pytest.mark.nightly)
+
+    return [case if place % of == turn else by_night(case) for place, case in enumerate(cases)]

@@ -12,7 +12,7 @@ from tests.test_random_programs import check
 pytestmark = pytest.mark.filterwarnings("ignore:.* reads what eval")  # random programs are texts
 
 SEEDS = range(7007, 7021)
-NIGHTLY = (7013, 7021)
+NIGHTLY = (7013, 7019, 7021)
 
 
 def linear_program(seed: int) -> Written:

@@ -21,7 +21,7 @@ from tests.programs import Written, changed, leaves, random_open_program, random
 from tests.table import INTERPRETED, richardson
 
 SEEDS = range(36)
-NIGHTLY = (24, 30)
+NIGHTLY = (18, 24, 30)
 
 Array = np.ndarray[Any, Any]
 

@@ -9,6 +9,7 @@ import pytest
 
 import symgrad as sg
 from tests.control import people, scipys
+from tests.night import some
 from tests.table import INTERPRETED, richardson
 
 RNG = np.random.default_rng(11)
@@ -106,7 +107,7 @@ LONG = {"mandelbrot", "adaptive", "barrier"}
 """These take long to second order: by day one call is tried of each."""
 
 
-@pytest.mark.parametrize("name", PEOPLE)
+@pytest.mark.parametrize("name", some(PEOPLE))
 def test_to_second_order(name):
     check(name, sg.Options(compiler="none", paths=100), 1 if name in LONG else None)
 

@@ -366,7 +366,7 @@ APART = (invariant_count, appends_same, with_if, sets_once, sets_flag, returns,
 def test_rounds_are_what_python_does(fun):
     """Values, and derivatives in a direction; a few paths serve all."""
     f = sg.value_and_grad(fun, options=INTERPRETED)
-    for seed in range(8):
+    for seed in range(5):
         rng = np.random.default_rng(seed)
         x, direction = rng.normal(size=24), rng.normal(size=24)
         value, slope = f(x)

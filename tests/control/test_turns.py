@@ -263,7 +263,7 @@ def slope_of(fun, x):
 def test_conditions_in_a_while_of_a_round(fun):
     f = sg.value_and_grad(fun, options=INTERPRETED)
     rng = np.random.default_rng(3)
-    for scale in (1.0, 0.3, 1.5, -0.6)[: 4 if fun in ONE else 3]:
+    for scale in (1.0, 0.3, -0.6)[: 3 if fun in ONE else 2]:
         x = scale * rng.normal(size=10)
         value, slope = f(x)
         np.testing.assert_allclose(value, fun(x), rtol=1e-11)

@@ -13,6 +13,7 @@ import pytest
 
 import symgrad as sg
 from tests.emit.conftest import LOSS, PACKAGES, make
+from tests.night import some
 
 GXX, CLANG, MAKE = (shutil.which(name) for name in ("g++", "clang", "make"))
 GCC = shutil.which("gcc") or ""
@@ -27,13 +28,15 @@ def syntax(folder, compiler, *flags, name):
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
 
 
-BY_DAY = {*((name, "embedded") for name in PACKAGES), ("loss", "fast"), ("forked", "fast"), ("solved", "fast")}
-
-
-@pytest.mark.parametrize(("name", "profile"), [
+BY_DAY = {(name, PROFILES[turn % 2]) for turn, name in enumerate(PACKAGES)}
+EACH = pytest.mark.parametrize(("name", "profile"), [
     pytest.param(name, profile, marks=[] if (name, profile) in BY_DAY else pytest.mark.nightly)
     for profile in PROFILES for name in PACKAGES
 ])
+"""By day each package in one of the profiles, in turn."""
+
+
+@EACH
 def test_make_check(copied, name, profile):
     folder = copied(name, profile)
     ran = make(folder, "check", "CC=gcc", "EXACT=1" if profile == "embedded" else "EXACT=")
@@ -43,14 +46,13 @@ def test_make_check(copied, name, profile):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", PACKAGES)
+@pytest.mark.parametrize("name", some(PACKAGES))
 def test_sanitizers(copied, name):
     ran = make(copied(name), "sanitize", "CC=gcc")
     assert ran.returncode == 0, ran.stdout + ran.stderr
 
 
-@pytest.mark.parametrize("name", PACKAGES)
-@pytest.mark.parametrize("profile", PROFILES)
+@EACH
 def test_no_warning_in_any_dialect(packages, name, profile):
     folder = packages(name, profile).folder
     ways = [[GCC, "-std=c99"], [GCC, "-std=c11", f"-D{name.upper()}_CHECK"]]
@@ -123,8 +125,7 @@ def without_comments(text):
     return re.sub(r'"[^"\n]*"', "", re.sub(r"/\*.*?\*/", "", text, flags=re.DOTALL))
 
 
-@pytest.mark.parametrize("profile", PROFILES)
-@pytest.mark.parametrize("name", PACKAGES)
+@EACH
 def test_what_the_c_does_not_hold(packages, name, profile):
     folder = packages(name, profile).folder
     for file in (f"{name}.c", f"{name}_check.h"):

@@ -15,6 +15,7 @@ from symgrad.loops.fusion import tile
 from symgrad.loops.nest import outline
 from symgrad.loops.program import Array, Kind, Loop, LoopProgram, Outlined, StorageMap, Walk, paths, picture
 from tests.looking import code, loops
+from tests.night import some
 from tests.programs import random_open_program, random_program
 from tests.table import INTERPRETED
 from tests.test_random_programs import check, scale
@@ -44,7 +45,7 @@ def test_random_programs_in_short_functions_of_threads(monkeypatch: pytest.Monke
 
 
 @pytest.mark.usefixtures("short")
-@pytest.mark.parametrize("seed", range(300, 312))
+@pytest.mark.parametrize("seed", some(range(300, 312), of=3))
 def test_named_extents_in_short_functions(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(threads, "PAYS", 1)
     monkeypatch.setattr(tile, "TILE_TERMS", 4)
