@@ -28,7 +28,7 @@ def test_the_page_runs_and_prints_what_it_shows(capsys):
 def test_the_twenty_lines_are_the_projects_own():
     """Every statement of the page's `pushforward` stands, word for word but for names of new inputs, in the project."""
     code = inspect.getsource(jvp.pushforward)
-    lines = "reverse = pullback(program, wrt, of, held=_TRANSPOSED)", "forward = pullback(reverse,", "range(len(wrt))"
+    lines = "reverse = pullback(program, wrt, of, linear=True, held=", "forward = pullback(reverse,", "linear=True)"
     for line in lines:
         assert line in PAGE
         assert line in code

@@ -43,11 +43,13 @@ def needed(node: Node) -> Sequence[Node]:
 
 
 def differentiated(node: Node) -> Sequence[Node]:
-    """Return the floating-point values by which a node may have a derivative that is not zero."""
-    if node.dtype.kind != "f" or node.op.nondiff:
+    """Return the values by which a node may have a derivative that is not zero, and integers beside them."""
+    op = node.op
+    if node.dtype.kind != "f" or op.nondiff:
         return ()
-    found = _of_several(node, differentiated) if isinstance(node.op, Result) else node.inputs
-    return [i for k, i in enumerate(found) if i.dtype.kind == "f" and k not in node.op.determined]
+    if isinstance(op, Result):
+        return _of_several(node, differentiated)
+    return [i for k, i in enumerate(node.inputs) if k not in op.determined] if op.determined else node.inputs
 
 
 def _of_several(node: Node, by: By) -> Sequence[Node]:

@@ -322,7 +322,7 @@ def _pull_loop(
     found: list[Cotangent | None] = [None] * len(nodes)
     for index, k in enumerate([*[k + fixed for k in plan.state], *plan.sums, *plan.wanted], len(left)):
         unused = count is not None and not fixed <= k < fixed + carried  # by as many steps as there are, which may be 0
-        one = plan.found[k].beyond(Tracer(make(graph, result, backward, number=index), trace))
+        one = plan.found.get(k, Cotangent(None)).beyond(Tracer(make(graph, result, backward, number=index), trace))
         found[k] = one._replace(partial=True) if unused else one
     return found
 

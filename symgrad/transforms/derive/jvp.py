@@ -82,8 +82,8 @@ def pushforward(program: Program, wrt: Sequence[int], of: Sequence[int]) -> Prog
     with passing(trace):
         _check_paths(trace, program, [program.inputs[k] for k in wrt])
         primals, program = program.inputs, replace(program, scope=trace.graph)
-        slopes = any(node.op.equals is not None for node in program.nodes())  # they are tangents of cotangents
-        reverse = pullback(program, wrt, of, linear=True, held=None if slopes else _TRANSPOSED)
+        whole = any(node.op.equals is not None for node in program.nodes())  # its rule pushes cotangents forward
+        reverse = pullback(program, wrt, of, linear=True, held=None if whole else _TRANSPOSED)
         bars = range(len(primals), len(reverse.inputs))
         names = [f"{primals[k].param('name')}_dot" for k in wrt]
         forward = pullback(reverse, bars, range(len(wrt)), names, linear=True)
