@@ -7,6 +7,7 @@ from functools import cache
 from typing import Any
 
 import numpy as np
+import optree
 import pytest
 
 import symgrad as sg
@@ -237,3 +238,28 @@ def test_gradients_of_batches(row: t.Row, way: str) -> None:
         expected = np.stack([one[k] for one in looped])
         scale = max(1.0, float(np.max(np.abs(expected), initial=0.0)))
         np.testing.assert_allclose(found[k], expected, rtol=1e-12, atol=1e-13 * scale)
+
+
+@pytest.mark.parametrize("row", [
+    pytest.param(row, id=row.name, marks=[pytest.mark.nightly] * (place % 2 > 0)) for place, row in enumerate(SMOOTH)
+])
+def test_jacobians_of_a_row_and_its_hessian(row: t.Row) -> None:
+    """By columns and by rows, which batch tangents or cotangents alone, beside operands that have no such axis."""
+    arrays = row.arrays()
+    by = tuple([k for k, array in enumerate(arrays) if t.floating(array)])
+
+    def total(*given: Any) -> Any:
+        y = row.call(*given)
+        return np.sum(np.sin(y) + 0.3 * y)
+
+    def twice(outer: Any) -> Any:
+        return outer(sg.grad(total, argnums=by), argnums=by, options=t.INTERPRETED)(*arrays)
+
+    with np.errstate(all="ignore"):
+        pairs = [[mode(row.call, argnums=by, options=t.INTERPRETED)(*arrays) for mode in (sg.jacfwd, sg.jacrev)]]
+        if sum(np.size(arrays[k]) for k in by) <= 40:
+            pairs.append([twice(sg.jacfwd), twice(sg.jacrev)])
+    for columns, by_rows in pairs:
+        for one, other in zip(optree.tree_leaves(columns), optree.tree_leaves(by_rows), strict=True):
+            scale = max(1.0, float(np.max(np.abs(other), initial=0.0)))
+            np.testing.assert_allclose(one, other, rtol=1e-6, atol=1e-7 * scale)
