@@ -126,6 +126,8 @@ def bound(name: str, operands: list[Any]) -> list[Any]:
     if name == "pinv_solve":
         known = OPS["svd"](first)
         return [first, known, (abs(rest[1]) > 1e-4) / np.where(abs(rest[1]) > 1e-4, known[..., -1], 1), rest[2]]
+    if name == "rows_below":
+        return [first, rest[0], first @ np.linalg.inv(np.triu(rest[0]))]
     return operands if factors is None else [first, OPS[factors](first), *rest[1:]]
 
 

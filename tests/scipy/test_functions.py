@@ -102,6 +102,7 @@ la.solve_sylvester(A, A.T, K)
 la.cholesky_banded(np.stack([p + 3, k / 9]), lower=True)|la.expm_frechet(A / 3, K)|la.matmul_toeplitz((b, k), K)
 la.sqrtm(A)|la.logm(A)|la.signm(K + 0.2 * A)|la.fractional_matrix_power(A, s)|la.expm_cond(A / 3)
 la.subspace_angles(X, I[:5, :2])|np.concatenate(la.lu(K)[1:])|la.lu(K, permute_l=True)[0]|la.lu_factor(e)[0]
+la.lu(X)[1]|la.lu(X)[2]|la.lu(X.T)[2]|la.lu(X, permute_l=True)[0]|la.lu_factor(X)[0]|la.lu_factor(X.T)[0]
 np.concatenate(la.hessenberg(e, calc_q=True))
 la.lu_solve((e + 3 * np.eye(4), np.array([1, 1, 3, 3])), c[0, :4], 1)|la.lstsq(X, v[:5])[1]|np.linalg.lstsq(X, v[:5])[1]
 la.solve_discrete_are(A / 4, B, A @ A.T, np.eye(2))|la.solve_continuous_are(K, B, A @ A.T, np.eye(2), s=B / 9)

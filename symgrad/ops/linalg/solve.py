@@ -310,3 +310,49 @@ def _triangles_vjp(g: Any, y: Any, _a: Any, factors: Any) -> Any:
 
 
 triangles.vjp = _triangles_vjp
+
+
+@composite(
+    name="rows_below", infer=shape_rule("lu", "(m,n),(n,n),(m,n)->(m,n)"), determined=(2,), stacked=True,
+    sample=(case(lambda a: _high(a)[0] ** 2, (5, 3)), case(lambda a: _high(a)[0] * 1, (2, 3, 2))),
+    edges=(case(lambda a: _high(a)[0] * 1, (2, 1)),),
+)
+def rows_below(_rest: Any, _up: Any, known: Any) -> Any:
+    """Take the rows of L below a triangle, ``rest U^-1``, from what `lu` made of all rows."""
+    return 1 * known
+
+
+def _rows_below_vjp(g: Any, y: Any, _rest: Any, up: Any, known: Any) -> Any:
+    part = transposed(solve_triangular(up, transposed(g), lower=False, unit=False, checked=False))
+    return part, np.negative(np.triu(np.matmul(transposed(y), part))), None
+
+
+rows_below.vjp = _rows_below_vjp
+
+
+def factors_of(a: Any) -> tuple[Any, Any]:
+    """Return L and U in one matrix, of any matrix, and how far down each row was exchanged.
+
+    A matrix with more rows is factorized with columns of zeros, which exchange none; one with more columns by the
+    first of them.
+    """
+    m, n = a.shape[-2:]
+    if type(m) is type(n) is int and m > n:
+        return _high(a)
+    square = a[..., :m] if type(m) is type(n) is int and m < n else a
+    factors = lu(square)
+    both, down = triangles(square, factors), exchanges(factors)
+    if square is a:
+        return both, down
+    further = solve_triangular(both, permuted(down, a[..., m:]), lower=True, unit=True, checked=False)
+    return np.concatenate([both, further], -1), down
+
+
+def _high(a: Any) -> tuple[Any, Any]:
+    m, n = a.shape[-2:]
+    factors = lu(np.concatenate([a, np.zeros((*a.shape[:-1], m - n), a.dtype)], -1))
+    down, known = exchanges(factors), factors[..., :m, :n]
+    rows = permuted(down, a)
+    in_place = np.concatenate([known[..., :n, :], np.zeros((*a.shape[:-2], 1, n), a.dtype)], -2)
+    both = triangles(rows[..., :n, :], in_place)
+    return np.concatenate([both, rows_below(rows[..., n:, :], np.triu(both), known[..., n:, :])], -2), down

@@ -57,15 +57,16 @@ def _diagonal(a: Any) -> Any:
 
 def _factored(name: str, a: Any) -> tuple[Any, Any]:
     """Return L and U in one matrix, and how far down each row was exchanged."""
-    a = systems.squared(name, lift(a))
-    factors = factored.lu(a)
-    return factored.triangles(a, factors), factored.exchanges(factors)
+    a = lift(a)
+    factored.require_matrix(a.shape, name)
+    return factored.factors_of(a)
 
 
 @answers(Late("linalg.lu_factor"))
 def lu_factor(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> Any:
     found, down = _factored("lu_factor", a)
-    return found, (down + np.arange(down.shape[-1])).astype(np.int32)
+    places = (down + np.arange(down.shape[-1])).astype(np.int32)
+    return found, places if found.shape[-2] == found.shape[-1] else places[..., : found.shape[-1]]
 
 
 @answers(Late("linalg.lu_solve"))
@@ -89,10 +90,11 @@ def lu_solve(
 def lu(
     a: Any, permute_l: bool = False, overwrite_a: bool = False, check_finite: bool = True, p_indices: bool = False,
 ) -> Any:
-    """As `scipy.linalg.lu`, of square matrices."""
     both, down = _factored("lu", a)
-    unit = systems.unit_of(both)
-    low, up, p = np.tril(both, -1) + unit, np.triu(both), factored.permuted(down, unit, back=True)
+    m, n = both.shape[-2:]
+    least = factored.least(m, n)
+    low = np.tril(both[..., :, :least], -1) + np.eye(m, least, dtype=both.dtype)
+    up, p = np.triu(both[..., :least, :]), factored.permuted(down, np.eye(m, dtype=both.dtype), back=True)
     if permute_l:
         return factored.permuted(down, low, back=True), up
     return np.argmax(p, -1).astype(np.int32) if p_indices else p, low, up
