@@ -314,12 +314,18 @@ triangles.vjp = _triangles_vjp
 
 @composite(
     name="rows_below", infer=shape_rule("lu", "(m,n),(n,n),(m,n)->(m,n)"), determined=(2,), stacked=True,
-    sample=(case(lambda a: _high(a)[0] ** 2, (5, 3)), case(lambda a: _high(a)[0] * 1, (2, 3, 2))),
-    edges=(case(lambda a: _high(a)[0] * 1, (2, 1)),),
+    sample=(case(lambda a, up: _below(a, up) ** 2, (2, 3), (3, 3)), case(lambda a, up: 1 * _below(a, up), (1, 2), (2, 2)),
+            case(lambda a, up: 1 * _below(a, up), (2, 1, 2), (2, 2, 2))),
+    edges=(case(lambda a, up: 1 * _below(a, up), (2, 1), (1, 1)),),
 )
 def rows_below(_rest: Any, _up: Any, known: Any) -> Any:
     """Take the rows of L below a triangle, ``rest U^-1``, from what `lu` made of all rows."""
     return 1 * known
+
+
+def _below(a: Any, up: Any) -> Any:
+    up = np.triu(up) + 3 * np.eye(up.shape[-1], dtype=up.dtype)
+    return rows_below(a, up, np.matmul(a, OPS["stop_gradient"](np.linalg.inv(up))))
 
 
 def _rows_below_vjp(g: Any, y: Any, _rest: Any, up: Any, known: Any) -> Any:
