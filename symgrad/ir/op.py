@@ -29,7 +29,8 @@ class Op:
         vjp: the rule ``vjp(g, y, *x, **params)``, one cotangent for each input (a tuple when there are several;
             None where there is none), written in NumPy; None: the adjoint of its body is taken.
         equals: of a rule that divides by differences of values, which may be equal: these values and a direction,
-            ``equals(*x)``. The rule gets the cotangent's tangent along it, too: ``vjp(..., slope=)``, or None.
+            ``equals(*x)``. The rule gets the cotangent's tangent along it, too: ``vjp(..., slope=)``, or None; and
+            within a loop or a branch `probe`, the cotangent if those of the program's results were any numbers.
         nondiff: its derivative is zero wherever there is one (comparisons, floor, argmax): no cotangent goes through.
         determined: operands that the others determine, as factors of a matrix: its rule is one by the others alone,
             and gives None for them.

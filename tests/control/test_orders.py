@@ -168,6 +168,49 @@ def test_equal_eigenvalues_one_after_another_and_in_steps(x):
             np.testing.assert_allclose(found, known, rtol=1e-7, atol=1e-7)
 
 
+def root(values, vectors):
+    return (vectors * np.sqrt(values)) @ vectors.T
+
+
+def carried_vectors(x):
+    def step(state, k):
+        values, vectors, _ = state
+        return (*np.linalg.eigh(x * (1 + 0.1 * k)), root(values, vectors)), None
+
+    return sg.scan(step, (np.ones(3), np.eye(3), np.zeros((3, 3))), np.arange(3.0))[0][2]
+
+
+def vectors_of_a_branch(x):
+    return root(*sg.cond(x[0, 0] > 0, lambda x: tuple(np.linalg.eigh(x)), lambda x: (x[0], x), x))
+
+
+def vectors_of_a_checkpoint(x):
+    return root(*sg.checkpoint(lambda x: tuple(np.linalg.eigh(x)))(x))
+
+
+def singular_vectors_of_a_checkpoint(x):
+    u, s, v = sg.checkpoint(lambda x: tuple(np.linalg.svd(x)))(x)
+    return (u * s) @ v
+
+
+@pytest.mark.parametrize("function", [
+    carried_vectors, vectors_of_a_branch, vectors_of_a_checkpoint, singular_vectors_of_a_checkpoint,
+], ids=lambda f: f.__name__)
+def test_vectors_of_equal_values_that_leave_a_program(function):
+    """What becomes of them is not known where their rule is applied: NaN at equal values, and right elsewhere."""
+    weights = np.cos(np.arange(9.0)).reshape(3, 3)
+
+    def loss(x):
+        return np.sum(function((x + x.T) / 2) * weights)
+
+    apart = np.diag([1.0, 2.0, 3.0]) + 0.1
+    for mode in (sg.grad, sg.jacfwd):
+        slope = mode(loss, options=INTERPRETED)
+        np.testing.assert_allclose(slope(apart), differences(loss, (apart,), 0), rtol=1e-7, atol=1e-7)
+        assert np.isnan(slope(np.eye(3))).any()
+        assert np.isnan(slope(np.diag([1.0, 1.0, 2.0]))).any()
+
+
 def test_the_slope_of_a_cotangent_does_not_go_through_other_slopes():
     """Gradients grow with the square of how many there are: each is pushed through those behind it, and no further."""
     def lines(times):

@@ -79,7 +79,7 @@ def _by_triangle(x: Any) -> Any:
     return np.tril(x) + np.tril(x, -1)
 
 
-def _limit_quotient(x: Any, slope: Any, values: Any, gap: Callable[[Any], Any]) -> Any:
+def _limit_quotient(x: Any, slope: Any, chosen: Any, values: Any, gap: Callable[[Any], Any]) -> Any:
     """Divide by differences, or sums, of values: where these are equal, return what the quotient goes to.
 
     A function that does not depend on which vectors there are of equal values has an x that is 0 where they are equal,
@@ -89,6 +89,7 @@ def _limit_quotient(x: Any, slope: Any, values: Any, gap: Callable[[Any], Any]) 
     Args:
         x: what is divided.
         slope: its derivative along `_steps` of the values; None where it does not depend on them: then the limit is 0.
+        chosen: where the limit is NaN, or None.
         values: the values.
         gap: makes what is divided by of values, or of steps.
     """
@@ -99,7 +100,14 @@ def _limit_quotient(x: Any, slope: Any, values: Any, gap: Callable[[Any], Any]) 
         whole = np.sum(values, -1, keepdims=True)[..., None]
         again = 1 + np.sqrt(whole - OPS["stop_gradient"](whole))
         limit = np.where(turn == 0, limit, again * slope / np.where(turn == 0, 1 + 0 * turn, turn))
+    if chosen is not None:
+        limit = limit * np.where(chosen, np.nan, 1.0).astype(values.dtype)
     return np.where(near, limit, found)
+
+
+def _is_chosen(x: Any, probe: Any) -> Any:
+    """Whether what leaves a program depends on the choice of vectors: x, made of a probe, is then no rounding."""
+    return np.abs(x) > np.sqrt(np.finfo(x.dtype).eps) * np.max(np.abs(probe), axis=(-2, -1), keepdims=True, initial=0)
 
 
 def _apart_by_ones(values: Any) -> Any:
@@ -116,8 +124,8 @@ def _gaps(x: Any) -> Any:
 
 
 def _odd(x: Any) -> Any:
-    """Return the antisymmetric part; of none, none."""
-    return None if x is None else 0.5 * (x - transposed(x))
+    """Return the antisymmetric part."""
+    return 0.5 * (x - transposed(x))
 
 
 def largest(x: Any) -> Any:
@@ -192,13 +200,14 @@ def eigenvectors(a: Any, known: Any) -> Any:
     return transposed(columns(known, 0, shape_of(a)[-1]))
 
 
-def _eigenvectors_vjp(g: Any, y: Any, a: Any, known: Any, *, slope: Any = None) -> Any:
+def _eigenvectors_vjp(g: Any, y: Any, a: Any, known: Any, *, slope: Any = None, probe: Any = None) -> Any:
     """From dV = V (F o V' dA V) with F[i, j] = 1 / (w[j] - w[i]).
 
     M. B. Giles, An extended collection of matrix derivative results for forward and reverse mode AD, 2008.
     """
-    inner, turned = [None if x is None else np.matmul(transposed(y), x) for x in (g, slope)]
-    inner = _limit_quotient(_odd(inner), _odd(turned), eigenvalues(a, known), _gaps)
+    inner, turned, probed = [None if x is None else _odd(np.matmul(transposed(y), x)) for x in (g, slope, probe)]
+    chosen = None if probe is None else _is_chosen(probed, probe)
+    inner = _limit_quotient(inner, turned, chosen, eigenvalues(a, known), _gaps)
     return _by_triangle(np.matmul(np.matmul(y, inner), transposed(y))), None
 
 
@@ -273,7 +282,7 @@ def left_and_right(a: Any, known: Any, rows: Any = None) -> tuple[Any, Any]:
     return columns(rows, 0, m), columns(rows, m, n)
 
 
-def _singular_vectors_vjp(g: Any, y: Any, a: Any, known: Any, *, slope: Any = None) -> Any:
+def _singular_vectors_vjp(g: Any, y: Any, a: Any, known: Any, *, slope: Any = None, probe: Any = None) -> Any:
     """From dU = U K + (I - U U') dA V / S, dV = V K' + (I - V V') dA' U / S.
 
     With P = U' dA V, its symmetric part E and its antisymmetric part O, K is E / (s[j] - s[i]) + O / (s[i] + s[j]),
@@ -291,10 +300,11 @@ def _singular_vectors_vjp(g: Any, y: Any, a: Any, known: Any, *, slope: Any = No
         rest = x_u - np.matmul(transposed(left), u), x_v - np.matmul(transposed(right), v)
         return _odd(left + right), _odd(left - right), *rest
 
+    chosen = [None if x is None else _is_chosen(x, probe) for x in parts(probe)]
+    gaps: Any = _gaps, lambda x: x[..., None, :] + x[..., :, None], *[lambda x: x[..., None]] * 2
     made = [
-        _limit_quotient(x, turned, s, gap) for x, turned, gap in zip(
-            parts(g), parts(slope), (_gaps, lambda x: x[..., None, :] + x[..., :, None], *[lambda x: x[..., None]] * 2),
-            strict=True)
+        _limit_quotient(x, turned, choice, s, gap)
+        for x, turned, choice, gap in zip(parts(g), parts(slope), chosen, gaps, strict=True)
     ]
     found, rank = np.matmul(made[0] + made[1], v), shape_of(s)[-1]
     found = np.matmul(transposed(u), found if shape_of(a)[-1] == rank else found + made[3])

@@ -148,7 +148,7 @@ class Pulled:
                 bars = self.bars = {k: input_like(graph, names[k], outputs[k]) for k in sorted(of)}
                 given = [begun.get(k, Cotangent(None)) for k in bars]
                 seeds = seeded(trace, [outputs[k] for k in bars], [*bars.values()], given)
-                swept = cotangents(trace, inner, seeds, [inputs[k] for k in wrt], ahead=poles)
+                swept = cotangents(trace, inner, seeds, [inputs[k] for k in wrt], ahead=poles, within=True)
                 found = {k: bar for k, bar in zip(wrt, swept, strict=True) if not is_zero_constant(bar.value.node)}
                 arrived = {k: bar.value.node for k, bar in found.items()}
                 none = {k for k in of - sure if k + fixed not in arrived}
@@ -527,7 +527,7 @@ def _tangents(body: Program, moving: Sequence[bool], of: Sequence[int], pushforw
         wrt = [k for k, moves in enumerate(moving) if moves]
         reached = depends(inner.nodes(), [inner.inputs[k] for k in wrt])
         there = [k for k in of if inner.outputs[k] in reached]
-        pushed = pushforward(inner, wrt, there)
+        pushed = pushforward(inner, wrt, there, within=True)
         found = dict(zip(there, pushed.outputs, strict=True))
         dots = [found[k] if k in found else zeros(trace, inner.outputs[k]) for k in of]
         inputs = (*inner.inputs, *pushed.inputs[len(inner.inputs) :])
@@ -631,7 +631,7 @@ def _backwards(
             ]
             seeds = seeded(trace, [inner.outputs[k] for k in of], bars, [*of.values()])
             poles = None if ahead is None else [inner.inputs[k] for k in wrt if ahead[k]]
-            swept = cotangents(trace, inner, seeds, [inner.inputs[k] for k in wrt], ahead=poles)
+            swept = cotangents(trace, inner, seeds, [inner.inputs[k] for k in wrt], ahead=poles, within=True)
             inputs = (*inner.inputs, *[bar for bar in bars if bar.is_input])
             derived.append((inputs, dict(zip(wrt, swept, strict=True))))
         graph.again = max(deepest, graph.again + 1)

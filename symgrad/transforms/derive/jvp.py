@@ -31,7 +31,7 @@ from symgrad.transforms.derive.vjp import Cotangent, cotangents, depends, sweep,
 
 def pullback(
     program: Program, wrt: Sequence[int], of: Sequence[int], names: Sequence[str] = (), *, units: bool = False,
-    linear: bool = False, held: Op | None = None,
+    linear: bool = False, held: Op | None = None, within: bool = False,
 ) -> Program:
     """Reverse mode as a linear map: w to J' w.
 
@@ -43,6 +43,7 @@ def pullback(
         units: it will be applied to unit vectors alone; the map is linear where it is not.
         linear: it will be transposed: what is 0 in a cotangent is used like anything else.
         held: what stands for the rules of ops that hold programs, if only the transpose is wanted.
+        within: the program is held by an op, so that what becomes of its results is not known.
 
     Returns:
         A program with one more input for each of `of`, its cotangent; one output for each of `wrt`.
@@ -57,19 +58,20 @@ def pullback(
     seeds = seeded(trace, [program.outputs[k] for k in of], bars, known)
     inputs = [program.inputs[k] for k in wrt]
     with passing(trace):
-        swept = cotangents(trace, program, seeds, inputs, ahead=None if linear else (), held=held)
+        swept = cotangents(trace, program, seeds, inputs, ahead=None if linear else (), held=held, within=within)
     labels = tuple([f"{program.inputs[k].param('name')}_bar" for k in wrt])
     found = tuple([one.value.node for one in swept])
     return replace(program, inputs=(*program.inputs, *bars), outputs=found, labels=labels)
 
 
-def pushforward(program: Program, wrt: Sequence[int], of: Sequence[int]) -> Program:
+def pushforward(program: Program, wrt: Sequence[int], of: Sequence[int], *, within: bool = False) -> Program:
     """Forward mode as a linear map: v to J v; the transpose of `pullback`.
 
     Args:
         program: any.
         wrt: positions of inputs, floating-point arrays.
         of: positions of outputs, floating-point arrays.
+        within: as `pullback`'s.
 
     Returns:
         A program with one more input for each of `wrt`, its tangent; one output for each of `of`.
@@ -83,7 +85,7 @@ def pushforward(program: Program, wrt: Sequence[int], of: Sequence[int]) -> Prog
         _check_paths(trace, program, [program.inputs[k] for k in wrt])
         primals, program = program.inputs, replace(program, scope=trace.graph)
         whole = any(node.op.equals is not None for node in program.nodes())  # its rule pushes cotangents forward
-        reverse = pullback(program, wrt, of, linear=True, held=None if whole else _TRANSPOSED)
+        reverse = pullback(program, wrt, of, linear=True, held=None if whole else _TRANSPOSED, within=within)
         bars = range(len(primals), len(reverse.inputs))
         names = [f"{primals[k].param('name')}_dot" for k in wrt]
         forward = pullback(reverse, bars, range(len(wrt)), names, linear=True)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import repeat
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -131,7 +132,7 @@ def sweep(trace: Trace, program: Program, seeds: Mapping[Node, Any], wrt: Sequen
 
 def cotangents(
     trace: Trace, program: Program, seeds: Mapping[Node, Cotangent], wrt: Sequence[Node], *,
-    ahead: Collection[Node] | None = (), held: Op | None = None, slopes: bool = True,
+    ahead: Collection[Node] | None = (), held: Op | None = None, slopes: bool = True, within: bool = False,
 ) -> list[Cotangent]:
     """Push cotangents from seeded nodes back to inputs, with their guards.
 
@@ -141,6 +142,7 @@ def cotangents(
             the sweep is a linear map that will be transposed, and no guard may ask what a cotangent is.
         held: what stands for the rules of ops that hold programs, where only their transposes are wanted.
         slopes: rules that divide by differences have the limit where these are 0, which would be NaN without.
+        within: what becomes of the program's results is not known here: a limit that depends on it is NaN.
 
     Returns:
         One cotangent for each of `wrt`, zeros where nothing arrives.
@@ -151,7 +153,7 @@ def cotangents(
     arrived: dict[Node, list[Cotangent]] = {}
     several: dict[Node, list[tuple[int, Cotangent]]] = {}  # what arrives at results of ops that have many
     wanted: dict[Node, Cotangent | None] = dict.fromkeys(wrt)
-    graph = trace.graph
+    graph, results = trace.graph, tuple(seeds) if within else ()
     with passing(trace):
         for node, seed in seeds.items():
             arrived[node] = [seed]
@@ -174,7 +176,7 @@ def cotangents(
             if isinstance(node.op, Result):
                 several.setdefault(node.inputs[0], []).append((node.param("number"), total))
             elif node.inputs:
-                for read, part in pulled(trace, node, total, poles, slopes=slopes):
+                for read, part in pulled(trace, node, total, poles, slopes=slopes, results=results):
                     arrived.setdefault(read, []).append(part)
         graph.line = None
         return [
@@ -243,7 +245,7 @@ def meet(trace: Trace, parts: list[Cotangent], poles: Poles, node: Node) -> Cota
 
 
 def pulled(
-    trace: Trace, node: Node, total: Cotangent, poles: Poles, *, slopes: bool = True,
+    trace: Trace, node: Node, total: Cotangent, poles: Poles, *, slopes: bool = True, results: tuple[Node, ...] = (),
 ) -> Iterator[tuple[Node, Cotangent]]:
     """Apply a node's rule: the cotangents of its inputs."""
     op, active = node.op, poles.active
@@ -274,6 +276,8 @@ def pulled(
         named = node.named
         if op.equals is not None:
             named = {**named, "slope": tangent(trace, g.node, *op.equals(*inputs)) if slopes else g * np.nan}
+            if results and slopes:
+                named["probe"] = probe(trace, node, results)
         parts = rule(op)(g, y, *inputs, **named)
     except NoGradient as error:
         raise _on_the_path(error, node, active) from None
@@ -315,6 +319,20 @@ def tangent(trace: Trace, value: Node, of: Any, along: Any) -> Any:
     trace.graph.line = line
     (slope,) = unread(trace, [w], [found.value.node])
     return slope_of(Tracer(slope, trace))
+
+
+def probe(trace: Trace, node: Node, results: tuple[Node, ...]) -> Any:
+    """Pull numbers of no pattern back to a node: what of it the results depend on at all, they depend on so."""
+    line = trace.graph.line
+    cut = Program((node,), results, scope=trace.graph, start=node.number)
+    seeds = {}
+    for number, y in enumerate(map(Tracer, results, repeat(trace))):
+        one: Any = np.ones_like(y)
+        places = sum([(0.7 + axis) * np.cumsum(one, axis) for axis in range(y.ndim)], (1.3 + number) * one)
+        seeds[y.node] = Cotangent(np.cos(places * places))
+    (found,) = cotangents(trace, cut, seeds, [node], slopes=False)
+    trace.graph.line = line
+    return found.value
 
 
 def unread(trace: Trace, inputs: Sequence[Node], outputs: Sequence[Node]) -> tuple[Node, ...]:
