@@ -60,6 +60,9 @@ has as many elements. Measured: it takes 80 to 200 ms to compile with its gradie
 PERIODS = 40
 """Periods of a repeat that are tried, those that most neighbours have first. Chosen."""
 
+COUNTS = 3
+"""Numbers of copies that are tried where copies lack nodes, those that most nodes come in first. Chosen."""
+
 PEELED = 2
 """Copies that may stay outside of a loop at either end. Chosen: first steps differ, and what is made of them."""
 

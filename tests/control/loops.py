@@ -46,13 +46,15 @@ class _Writer:
     def value(self) -> str:
         """Choose something that a line may read."""
         rng = self.rng
-        kind = rng.randrange(12)
+        kind = rng.randrange(15)
         if kind < 5:
             return rng.choice(self.known)
         rows = "[:, {}]" if self.vector else "[{}]"
         return {
             5: "x" + rows.format("t"), 6: "x" + rows.format("len(seen) - 1 - t"), 7: "x" + rows.format("seen[t]"),
             8: "w", 9: "c[t % 3]", 10: "0.01 * t", 11: "y" + rows.format("2 * t"),
+            12: "np.where(seen[t] % 3 > 0, w, 0.3)", 13: "np.sin(w * c[seen[t] % 3])",  # equal ones, at some steps
+            14: f"np.where(seen[t] % 4 > 0, {rng.choice(self.known)}, 0.1)",
         }[kind]
 
     def line(self, depth: int = 0) -> None:

@@ -104,6 +104,45 @@ def forward(A, start, B):
     return np.log(np.sum(np.exp(a)))
 
 
+def filtered(again, q, r, H, ys):
+    """A filter of which some observations are missing: at many steps, what is seen is what was seen before.
+
+    Where all is seen, what is computed `again` is there already.
+    """
+    rng = np.random.default_rng(5)
+    n, seen = H.shape[1], rng.random(ys.shape) < 0.7
+    A, x, P, total = np.eye(n) + 0.1 * rng.normal(size=(n, n)), np.zeros(n), np.eye(n), 0.0
+    plain = np.where(rng.random((len(ys), *H.shape)) < 0.8, 0.5, 0.0)
+    for t in range(len(ys)):
+        x, P = A @ x, A @ P @ A.T + q * np.eye(n)
+        part = np.where(seen[t][:, None], H, 0.0)
+        PH = H @ P
+        S = part @ P @ part.T + r * np.eye(len(H))
+        K = np.linalg.solve(S, part @ P).T
+        e = np.where(seen[t], ys[t] - H @ x, 0.0)
+        x, P = x + K @ e, P - K @ (PH if again else part @ P)
+        total = total + e @ np.linalg.solve(S, e) + np.linalg.slogdet(S)[1] + np.sum(plain[t] @ x)
+    return total
+
+
+def dosed(dose, rate):
+    """Doses of which there are three, given at times of a table."""
+    kinds, amount = np.random.default_rng(6).integers(0, 3, 60), 0.0 * rate
+    for t in range(60):
+        amount = amount * np.exp(-rate) + np.tanh(dose[kinds[t]] * (1 + kinds[t])) * np.sqrt(1.0 + amount)
+    return np.sum(amount)
+
+
+def drawn_again(x, w):
+    """Steps of which many have a factor that an earlier one had, and some equal ones at two lines."""
+    table = np.random.default_rng(7).integers(1, 4, 50)
+    for t in range(50):
+        scale = np.sqrt(w * table[t])
+        x = np.sin(x * scale) + np.exp(-w)
+        x = np.cos(x) * np.sqrt(w * table[t - 1]) * scale
+    return np.sum(x)
+
+
 def epidemic(p, y, days):
     """A few long steps, each a loop of fewer, which calls a function again and again."""
     def rhs(y):
@@ -150,7 +189,11 @@ LOOPS: dict[str, tuple[Any, tuple[Any, ...], int]] = {
     "running": (running, (_r(size=50),), 48),
     "fibonacci": (fibonacci, (_r(size=2),), 50),
     "epidemic": (lambda p, y: epidemic(p, y, 8), (np.array([0.6, 0.2]), np.array([0.999, 0.001])), 8),
-    "forward": (forward, (_r(size=(4, 4)), _r(size=4), _r(size=(4, 5))), 34),
+    "forward": (forward, (_r(size=(4, 4)), _r(size=4), _r(size=(4, 5))), 39),
+    "missing": (partial(filtered, False), (0.3, 0.5, _r(size=(2, 4)), _r(size=(37, 2))), 36),
+    "missing twice": (partial(filtered, True), (0.3, 0.5, _r(size=(3, 4)), _r(size=(60, 3))), 59),
+    "dosed": (dosed, (_r(size=3), np.array([0.3, 0.4])), 59),
+    "drawn again": (drawn_again, (_r(size=3), 0.7), 49),
     "product": (partial(steps, lambda y, A: np.tanh(A @ y), 12), (_r(size=9), 0.3 * _r(size=(9, 9))), 12),
     "norm": (partial(steps, lambda y, b: (y + b) / np.sqrt(1 + np.sum(y * y)), 12), (_r(size=70), _r(size=70)), 12),
     "turned": (partial(steps, lambda y, b: np.tanh(y * b + 0.3 * np.roll(y, 1)), 12), (_r(size=70), _r(size=70)), 12),

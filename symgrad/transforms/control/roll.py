@@ -3,7 +3,7 @@
 A run of nodes that equals itself one period later, by op, shape, dtype and the user's line, is a loop if each copy
 reads only what is the same for all, what it made itself, what the copy before made (or the one before that), and things
 that are one for each copy: numbers, rows of an array, other values. The first copy, which made what all have in common,
-may stay outside. What does not fit stays as it was.
+may stay outside. A copy may lack nodes that equal others, which the graph holds once. What does not fit stays as it was.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import islice
-from operator import attrgetter, sub
+from itertools import chain, islice, pairwise, takewhile
+from operator import attrgetter, itemgetter, sub
 from typing import Any
 
 import numpy as np
@@ -35,6 +35,7 @@ from symgrad.transforms.control.scans import within
 from symgrad.transforms.derive.control import closed
 from symgrad.transforms.tuned import (
     COPIES_TRIED,
+    COUNTS,
     LONG_COPIES,
     LOOP_WEIGHT,
     PEELED,
@@ -45,8 +46,13 @@ from symgrad.transforms.tuned import (
 )
 
 
-def roll(program: Program, least: int = REPEATED, memory: str | int | None = None) -> Program:
+def roll(
+    program: Program, least: int = REPEATED, memory: str | int | None = None,
+    change: Callable[[Program], Program] = lambda one: one,
+) -> Program:
     """Make loops of repeats of at least so many copies, or long ones, whose reverse mode keeps no more than a budget.
+
+    Steps are changed by `change` when they are made.
 
     >>> import numpy as np, symgrad as sg
     >>> def f(x):
@@ -62,10 +68,10 @@ def roll(program: Program, least: int = REPEATED, memory: str | int | None = Non
             nodes = [node for node in _once_first(program) if not isinstance(node.op, Leaf) and not node.op.decides]
             found = _loop(program, nodes, least)
         if found is None:
-            return within(program, partial(roll, least=least, memory=memory))
-        made = _rolled(program, found, memory)
+            return within(program, partial(roll, least=least, memory=memory, change=change))
+        made = _rolled(program, found, memory, change)
         if len(made.nodes()) >= len(program.nodes()):  # of guards that did not become one
-            return within(program, partial(roll, least=least, memory=memory))
+            return within(program, partial(roll, least=least, memory=memory, change=change))
         program = made
 
 
@@ -119,11 +125,8 @@ def _copy_words(nodes: Sequence[Node]) -> Any:
     return np.array([known.setdefault(_copy_word(node), len(known)) for node in nodes])
 
 
-def _repeats(nodes: Sequence[Node], least: int) -> list[tuple[int, int, int]]:
+def _repeats(nodes: Sequence[Node], words: Any, least: int) -> list[tuple[int, int, int]]:
     """List runs that equal themselves one period later, as ``(start, period, copies)``, the longest first."""
-    if not _may_repeat(nodes, least):
-        return []
-    words = _copy_words(nodes)
     places: dict[int, list[int]] = defaultdict(list)
     for k, word in enumerate(words.tolist()):
         places[word].append(k)
@@ -137,13 +140,87 @@ def _repeats(nodes: Sequence[Node], least: int) -> list[tuple[int, int, int]]:
             apart[gap] = max(apart[gap], count * gap)
     found = []
     for period in dict.fromkeys([one for counted in (near, apart) for one, _ in counted.most_common(PERIODS)]):
-        same = np.concatenate([[False], words[:-period] == words[period:], [False]])
-        edges = np.flatnonzero(same[1:] != same[:-1])
-        for first, end in zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True):
-            copies = (end - first) // period + 1
+        for first, copies in _runs(words, period):
             if _enough(copies, nodes[first : first + period], least):
                 found.append((first, period, copies))
     return sorted(found, key=lambda one: (-one[1] * one[2], one[1]))
+
+
+def _runs(words: Any, period: int) -> list[tuple[int, int]]:
+    """List where words equal those one period later: where that begins, and the number of copies."""
+    same = np.concatenate([[False], words[:-period] == words[period:], [False]])
+    edges = np.flatnonzero(same[1:] != same[:-1])
+    ends = zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True)
+    return [(first, (end - first) // period + 1) for first, end in ends]
+
+
+def _uneven(nodes: Sequence[Node], words: Any, least: int) -> Iterator[list[Sequence[Node]]]:
+    """Yield repeats whose copies lack nodes that equal other ones, as copies in which these stand at their places.
+
+    What all copies have shows where each begins. A node that is missing is what the nodes that read it elsewhere read.
+    """
+    count = np.bincount(words)[words]
+    whole = ~np.array([isinstance(node.op, Result) for node in nodes])
+    for often, _ in Counter(count[(count >= FEWEST) & whole].tolist()).most_common(COUNTS):
+        common = np.flatnonzero((count <= often) & (count >= often - PEELED) & whole)
+        period = len({*words[common].tolist()})
+        first, copies = max(_runs(words[common], period), key=itemgetter(1), default=(0, 0))
+        begins = common[first : first + copies * period : period].tolist()
+        if len({b - a for a, b in pairwise(begins)}) < 2 or not _enough(copies, nodes[begins[0] : begins[1]], least):
+            continue  # they are all alike
+        filled = _filled([_named(nodes, words, a, b) for a, b in pairwise([*begins, len(nodes)])])
+        if filled is not None:
+            yield filled
+
+
+def _named(nodes: Sequence[Node], words: Any, first: int, end: int) -> dict[tuple[int, int], Node]:
+    """Return nodes by their word, and how often it came before."""
+    often: Counter[int] = Counter()
+    named = {}
+    for node, word in zip(nodes[first:end], words[first:end].tolist(), strict=True):
+        named[word, often[word]] = node
+        often[word] += 1
+    return named
+
+
+def _filled(copies: list[dict[tuple[int, int], Node]]) -> list[Sequence[Node]] | None:
+    """Return copies of equal length, of some that lack nodes; the last ones may be none."""
+    order = [*max(copies[:-1], key=len)]
+    known = {*order}
+    for copy in copies[:-1]:
+        before = order[0]
+        for name in copy:
+            if name not in known:
+                order.insert(order.index(before) + 1, name)
+                known.add(name)
+            before = name
+    copies[-1] = dict(takewhile(lambda one: one[0] in known, copies[-1].items()))
+    if len(order) * len(copies) > 2 * sum(map(len, copies)):
+        return None
+    own = {node: (k, name) for k, copy in enumerate(copies) for name, node in copy.items()}
+    readers: dict[Any, list[Any]] = defaultdict(list)  # by name: who reads it, as which operand, how many copies later
+    for name in order:
+        column = [(k, copy[name]) for k, copy in enumerate(copies) if name in copy]
+        for a in range(len(column[0][1].inputs)):
+            read = [(k, node.inputs[a]) for k, node in column]
+            maybe = {(k - own[i][0], own[i][1]) for k, i in read if i in own and 0 <= k - own[i][0] <= 2}
+            for back, of in sorted(maybe):
+                if all(k < back or copies[k - back].get(of, i) is i for k, i in read):
+                    readers[of].append((name, a, back))
+                    break
+    end = len(copies)
+    for k, copy in reversed([*enumerate(copies)]):
+        for name in [name for name in reversed(order) if name not in copy]:
+            late = [(copies[k + back], reader, a) for reader, a, back in readers[name] if k + back < len(copies)]
+            found = next((other[reader].inputs[a] for other, reader, a in late if reader in other), None)
+            like = next(other[name] for other in copies if name in other)
+            if found is not None and _copy_word(found)[:-1] == _copy_word(like)[:-1]:
+                copy[name] = found
+            elif k < len(copies) - PEELED:
+                return None
+            else:
+                end = k  # the last ones may be no whole copies
+    return [[copy[name] for name in order] for copy in copies[:end]]
 
 
 @dataclass
@@ -152,6 +229,7 @@ class _RepeatLoop:
 
     Attributes:
         copies: the nodes of each copy.
+        own: all of them, but those made before.
         fixed: what all copies read.
         rows: for each thing that is one for each copy, these.
         moving: the places in a copy of slices that begin elsewhere in each; they are rows.
@@ -161,7 +239,8 @@ class _RepeatLoop:
         why: where it is no loop, the node that is why, and what is wrong with it.
     """
 
-    copies: list[Sequence[Node]]
+    copies: Sequence[Sequence[Node]]
+    own: set[Node]
     fixed: dict[Node, None] = field(default_factory=dict)
     rows: dict[tuple[Node, ...], None] = field(default_factory=dict)
     moving: set[int] = field(default_factory=set)
@@ -175,7 +254,7 @@ class _RepeatLoop:
 
         A few steps on large arrays stay side by side, and so do a few layers with large weights.
         """
-        own = {node for copy in self.copies for node in copy}
+        own = self.own
         self.wanted = {i for node in program.nodes() if node not in own for i in node.inputs if i in own}
         self.wanted |= own.intersection(program.outputs)
         if any(node.dtype is SEVERAL for node in self.wanted):
@@ -216,56 +295,66 @@ def _may_fail(node: Node) -> bool:
 
 def _loop(program: Program, nodes: Sequence[Node], least: int) -> _RepeatLoop | None:
     """Find the longest repeat that is a loop, and pays."""
+    words = _copy_words(nodes)
     place = {node: k for k, node in enumerate(nodes)}
-
-    def classified(first: int, period: int, copies: int) -> _RepeatLoop | None:
-        runs = [nodes[first + k * period : first + (k + 1) * period] for k in range(copies)]
-        return _classified(_RepeatLoop(runs), place, first, period)
-
-    for begin, period, found_copies in _repeats(nodes, least):
-        # A copy begins with no part of what the one before made.
-        shift = next((k for k in range(period) if not isinstance(nodes[begin + k].op, Result)), 0)
-        start, copies = begin + shift, found_copies - (shift > 0)
-        step = nodes[start : start + period]
-        tried = min(COPIES_TRIED, copies - copies // 2)
-        if not _enough(copies, step, least) or classified(start + copies // 2 * period, period, tried) is None:
+    even = (_copies(nodes, *one) for one in _repeats(nodes, words, least))
+    for copies in chain(_uneven(nodes, words, least), even):
+        middle = len(copies) // 2
+        if not _enough(len(copies), copies[0], least) or \
+                not _classified(_repeat_loop(copies[middle : middle + COPIES_TRIED], place)):
             continue  # what is a loop is one in its middle
-        ends = [(early, late) for early in range(PEELED + 1) for late in range(PEELED + 1)]
-        counts = [(start + early * period, copies - early - late) for early, late in ends]
-        loops = filter(None, (classified(first, period, n) for first, n in counts if _enough(n, step, least)))
-        tries = len(counts) if program.guards else 1  # the last condition of a loop came to something else
+        ends = [(early, len(copies) - late) for early in range(PEELED + 1) for late in range(PEELED + 1)]
+        parts = [copies[first:end] for first, end in ends if _enough(end - first, copies[0], least)]
+        loops = filter(_classified, (_repeat_loop(part, place) for part in parts))
+        tries = len(parts) if program.guards else 1  # the last condition of a loop came to something else
         found = next((loop for loop in islice(loops, tries) if loop.pays(program, least)), None)
         if found is not None:
             return found
     return None
 
 
-def _classified(loop: _RepeatLoop, place: dict[Node, int], first: int, period: int) -> _RepeatLoop | None:
-    """Say what each operand of a copy is; None where one is nothing a loop could have."""
-    def no(node: Node, why: str) -> _RepeatLoop | None:
-        loop.why = node, why
-        return None
+def _copies(nodes: Sequence[Node], begin: int, period: int, copies: int) -> list[Sequence[Node]]:
+    """Cut a run into its copies; one begins with no part of what the one before made."""
+    shift = next((k for k in range(period) if not isinstance(nodes[begin + k].op, Result)), 0)
+    begins = [begin + shift + k * period for k in range(copies - (shift > 0))]
+    return [nodes[first : first + period] for first in begins]
 
-    copies = loop.copies
-    end = first + len(copies) * period
-    for j in range(period):
+
+def _repeat_loop(copies: Sequence[Sequence[Node]], place: dict[Node, int]) -> _RepeatLoop:
+    first = place[copies[0][0]]
+    return _RepeatLoop(copies, {node for copy in copies for node in copy if place.get(node, -1) >= first})
+
+
+def _classified(loop: _RepeatLoop) -> bool:
+    """Whether repeats are a loop; say what each operand of a copy is, or why it is nothing a loop could have."""
+    def no(node: Node, why: str) -> bool:
+        loop.why = node, why
+        return False
+
+    copies, own = loop.copies, loop.own
+    places: dict[Node, list[tuple[int, int]]] = defaultdict(list)  # as copies before the last, and place
+    for back, copy in enumerate(copies[: -4 : -1]):
+        for j, node in enumerate(copy):
+            places[node].append((back, j))
+    for j in range(len(copies[0])):
         column = [copy[j] for copy in copies]
         if any(node.params != column[0].params for node in column) and not isinstance(column[0].op, Control):
             operand = {node.inputs[0] for node in column}
-            if len(operand) != 1 or first <= place.get(column[0].inputs[0], -1) < end or _slid_axis(column) is None:
+            if len(operand) != 1 or column[0].inputs[0] in own or _slid_axis(column) is None:
                 return no(column[-1], "differs from step to step by more than one place along an axis of one array")
             loop.moving.add(j)
             continue
         for a in range(len(column[0].inputs)):
             read = [node.inputs[a] for node in column]
-            at = [place.get(node, -1) - first - k * period for k, node in enumerate(read)]
-            inside = [first <= place.get(node, -1) < end for node in read]
-            same, back = at[-1], 0
-            while same < 0 and back < 2 and inside[-1]:
-                same, back = same + period, back + 1
-            if read[-1].dtype is SEVERAL and not (inside[-1] and at[-1] >= 0):
+            inside = [node in own for node in read]
+            back, same = next((
+                (back, same) for back, same in places[read[-1]]
+                if (back or same < j) and not any(inside[:back])
+                and all(copy[same] is node for copy, node in zip(copies, read[back:], strict=False))
+            ), (0, -1))
+            if read[-1].dtype is SEVERAL and (back or same < 0):
                 return no(column[-1], "takes apart what another step made")
-            if inside[-1] and 0 <= same < period and all(p == at[-1] for p in at[back:]) and not any(inside[:back]):
+            if same >= 0:
                 loop.reads[j, a] = (same, back)
                 for b in range(1, back + 1):
                     begin = read[back - b]
@@ -283,7 +372,7 @@ def _classified(loop: _RepeatLoop, place: dict[Node, int], first: int, period: i
                 loop.reads[j, a] = tuple(read)
             else:
                 return no(column[-1], "reads values of other shapes or dtypes from step to step")
-    return loop
+    return True
 
 
 def _slid_axis(column: Sequence[Node]) -> int | None:
@@ -296,8 +385,10 @@ def _slid_axis(column: Sequence[Node]) -> int | None:
 def unrolled(program: Program, least: int = REPEATED) -> list[str]:
     """Say of repeats that stay side by side, or are cut in two, which line is why."""
     nodes = [node for node in program.nodes() if not isinstance(node.op, Leaf) and not node.op.decides]
-    found = _repeats(nodes, least)
+    if not _may_repeat(nodes, least):
+        return []
     place, words = {node: k for k, node in enumerate(nodes)}, _copy_words(nodes)
+    found = _repeats(nodes, words, least)
     patterns = [(start, Counter(words[start : start + period].tolist())) for start, period, _ in found]
     taken = np.zeros(len(nodes), bool)
     said: dict[str, None] = {}
@@ -310,8 +401,8 @@ def unrolled(program: Program, least: int = REPEATED) -> list[str]:
         peeled = min(PEELED, (copies - 1) // 2)
         for first, count in ((start + copies // 2 * period, min(COPIES_TRIED, copies - copies // 2)),
                              (start + peeled * period, copies - 2 * peeled)):
-            loops.append(_RepeatLoop([nodes[first + k * period : first + (k + 1) * period] for k in range(count)]))
-            if _classified(loops[-1], place, first, period) is None:
+            loops.append(_repeat_loop(_copies(nodes, first, period, count), place))
+            if not _classified(loops[-1]):
                 break
         what = f"{copies} steps like {_at(nodes[start])}"
         if loops[-1].why is not None:
@@ -336,15 +427,17 @@ def _at(node: Node) -> str:
 # -- the loop
 
 
-def _rolled(program: Program, loop: _RepeatLoop, memory: str | int | None) -> Program:
+def _rolled(
+    program: Program, loop: _RepeatLoop, memory: str | int | None, change: Callable[[Program], Program],
+) -> Program:
     """Put a scan in the place of the copies."""
     graph = afresh(program)
     start = len(graph) + 1
     new: dict[Node, Node] = {
         node: graph.node(node.op, (), node.params, node.shape, node.dtype, node.line) for node in program.inputs
     }
-    number = {node: (k, j) for k, copy in enumerate(loop.copies) for j, node in enumerate(copy)}
-    last = loop.copies[-1][-1].number
+    number = {node: (k, j) for k, copy in enumerate(loop.copies) for j, node in enumerate(copy) if node in loop.own}
+    last = max([node.number for node in loop.copies[-1] if node in loop.own])
     wanted = loop.wanted
     first = loop.copies[0][0]
     early = {number[node][1] for node in wanted - {*loop.copies[-1]}}
@@ -356,7 +449,7 @@ def _rolled(program: Program, loop: _RepeatLoop, memory: str | int | None) -> Pr
         graph.line = node.line
         if node is first:
             stacked, final = _scan_made(
-                graph, loop, new, program.start, sorted({number[node][1] for node in wanted - carried}), memory,
+                graph, loop, new, program.start, sorted({number[node][1] for node in wanted - carried}), memory, change,
             )
         if node in number:
             if node in wanted:
@@ -396,6 +489,7 @@ def _guarded_as_one(graph: Graph, program: Program) -> Program:
 
 def _scan_made(
     graph: Graph, loop: _RepeatLoop, new: dict[Node, Node], outer: int, wanted: Sequence[int], memory: str | int | None,
+    change: Callable[[Program], Program],
 ) -> tuple[dict[int, Node], dict[int, Node]]:
     """Make the scan; return what its steps gave at the places that are wanted, stacked, and what the last carries.
 
@@ -440,7 +534,7 @@ def _scan_made(
         made.append(copied(body, node, tuple(operands)))
     body.line = None
     next_ = [made[place] if back == 1 else by["state", place, back - 1] for place, back in state]
-    stepped = Program(tuple(inputs), (*next_, *[made[j] for j in wanted]), "step")
+    stepped = change(Program(tuple(inputs), (*next_, *[made[j] for j in wanted]), "step"))
     rows = [_stacked_steps(graph, [get(node) for node in row]) for row in loop.rows]
     rows += [
         _slid_in(graph, get(template[j].inputs[0]), [copy[j] for copy in loop.copies]) for j in sorted(loop.moving)
