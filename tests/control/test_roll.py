@@ -182,7 +182,7 @@ def steps(step, count, y, b):
 _r = np.random.default_rng(0).normal
 
 LOOPS: dict[str, tuple[Any, tuple[Any, ...], int]] = {
-    "rk4": (lambda p, y: rk4(p, y, 40), (np.array([9.8, 1.0, 0.1]), _r(size=2)), 39),
+    "rk4": (lambda p, y: rk4(p, y, 40), (np.array([9.8, 1.0, 0.1]), _r(size=2)), 40),
     "rnn": (rnn, (_r(size=(3, 4)), _r(size=(4, 4)), _r(size=4), _r(size=(50, 3))), 50),
     "kalman": (kalman, (1.0, 1.0, _r(size=50)), 49),
     "within": (within, (_r(size=40) ** 2 + 0.5,), 40),
@@ -193,7 +193,7 @@ LOOPS: dict[str, tuple[Any, tuple[Any, ...], int]] = {
     "missing": (partial(filtered, False), (0.3, 0.5, _r(size=(2, 4)), _r(size=(37, 2))), 36),
     "missing twice": (partial(filtered, True), (0.3, 0.5, _r(size=(3, 4)), _r(size=(60, 3))), 59),
     "dosed": (dosed, (_r(size=3), np.array([0.3, 0.4])), 59),
-    "drawn again": (drawn_again, (_r(size=3), 0.7), 49),
+    "drawn again": (drawn_again, (_r(size=3), 0.7), 50),
     "product": (partial(steps, lambda y, A: np.tanh(A @ y), 12), (_r(size=9), 0.3 * _r(size=(9, 9))), 12),
     "norm": (partial(steps, lambda y, b: (y + b) / np.sqrt(1 + np.sum(y * y)), 12), (_r(size=70), _r(size=70)), 12),
     "turned": (partial(steps, lambda y, b: np.tanh(y * b + 0.3 * np.roll(y, 1)), 12), (_r(size=70), _r(size=70)), 12),

@@ -3,7 +3,7 @@
 A run of nodes that equals itself one period later, by op, shape, dtype and the user's line, is a loop if each copy
 reads only what is the same for all, what it made itself, what the copy before made (or the one before that), and things
 that are one for each copy: numbers, rows of an array, other values. The first copy, which made what all have in common,
-may stay outside. A copy may lack nodes that equal others, which the graph holds once. What does not fit stays as it was.
+may stay outside. A copy may lack nodes that equal others (`repeats.py`). What does not fit stays as it was.
 """
 
 from __future__ import annotations
@@ -12,8 +12,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import chain, islice, pairwise, takewhile
-from operator import attrgetter, itemgetter, sub
+from itertools import chain, islice
 from typing import Any
 
 import numpy as np
@@ -23,23 +22,27 @@ from symgrad.ir.op import Control, Elementwise, Leaf, Result
 from symgrad.ir.program import Program, afresh, copied
 from symgrad.ir.regions import whole
 from symgrad.ir.shapes import is_static, size
-from symgrad.ir.text import as_text
 from symgrad.ops.arrays.joining import concatenate
 from symgrad.ops.arrays.updates import assemble
 from symgrad.ops.arrays.views import expand_dims, slice_, transpose
 from symgrad.ops.control import UNTOLD, guard
-from symgrad.options import FEWEST
 from symgrad.transforms.build import input_like, literal, make, rows_from, written
 from symgrad.transforms.control.checkpoints import run_lengths, scanned
+from symgrad.transforms.control.repeats import (
+    copies_of,
+    copy_words,
+    enough,
+    may_fail,
+    may_repeat,
+    once_first,
+    repeats,
+    uneven,
+)
 from symgrad.transforms.control.scans import within
 from symgrad.transforms.derive.control import closed
 from symgrad.transforms.tuned import (
     COPIES_TRIED,
-    COUNTS,
-    LONG_COPIES,
-    LOOP_WEIGHT,
     PEELED,
-    PERIODS,
     REPEATED,
     STRAIGHT_ELEMENTS,
     STRAIGHT_NODES,
@@ -64,8 +67,8 @@ def roll(
     """
     while True:
         found = None
-        if _may_repeat(program.nodes(), least):
-            nodes = [node for node in _once_first(program) if not isinstance(node.op, Leaf) and not node.op.decides]
+        if may_repeat(program.nodes(), least):
+            nodes = [node for node in once_first(program) if not isinstance(node.op, Leaf) and not node.op.decides]
             found = _loop(program, nodes, least)
         if found is None:
             return within(program, partial(roll, least=least, memory=memory, change=change))
@@ -75,152 +78,7 @@ def roll(
         program = made
 
 
-# -- repeats
-
-
-def _may_repeat(nodes: Sequence[Node], least: int) -> bool:
-    """Whether so many nodes are of one op and line: most programs have not that many, which costs next to nothing."""
-    fewest = FEWEST if sum(map(_weight, nodes)) >= LONG_COPIES * least else least
-    alike = (attrgetter("op"), attrgetter("op", "line"))
-    return all(max(Counter(map(each, nodes)).values(), default=0) >= fewest for each in alike)
-
-
-def _weight(node: Node) -> int:
-    """Return how long a node takes to compile, beside an elementwise one; what is small is written out."""
-    if isinstance(node.op, (Elementwise, Leaf, Result, Control)) or node.op.view:
-        return 1
-    large = any(not is_static(one.shape) or size(one.shape) >= LOOP_WEIGHT for one in (node, *node.inputs))
-    return LOOP_WEIGHT if large else 1
-
-
-def _enough(copies: int, step: Sequence[Node], least: int) -> bool:
-    """Whether copies of a step are a loop: there are many, or they take long to compile."""
-    return copies >= least or (copies >= FEWEST and copies * sum(map(_weight, step)) >= LONG_COPIES * least)
-
-
-def _once_first(program: Program) -> list[Node]:
-    """List a program's nodes, first what is made only once, of inputs: the first copy makes it for all."""
-    nodes = program.nodes()
-    kinds = [(node.op, node.line, node.shape, node.dtype) for node in nodes]
-    count = Counter(kinds)
-    early: set[Node] = set()
-    for node, kind in zip(nodes, kinds, strict=True):
-        if isinstance(node.op, Leaf) or (count[kind] == 1 and early.issuperset(node.inputs) and not node.op.decides):
-            early.add(node)
-    return sorted(nodes, key=lambda node: node not in early)
-
-
-def _copy_word(node: Node) -> Any:
-    """Return what a node has in common with its copies: all but what it is made of, and where a slice begins."""
-    params: Any = node.params
-    if node.op is slice_:
-        params = tuple([entry[1:] for entry in node.params[0]])
-    elif isinstance(node.op, Control):
-        params = tuple([as_text(p, lines=False) if isinstance(p, Program) else p for p in params])
-    return node.op, params, node.shape, node.dtype, node.line
-
-
-def _copy_words(nodes: Sequence[Node]) -> Any:
-    known: dict[Any, int] = {}
-    return np.array([known.setdefault(_copy_word(node), len(known)) for node in nodes])
-
-
-def _repeats(nodes: Sequence[Node], words: Any, least: int) -> list[tuple[int, int, int]]:
-    """List runs that equal themselves one period later, as ``(start, period, copies)``, the longest first."""
-    places: dict[int, list[int]] = defaultdict(list)
-    for k, word in enumerate(words.tolist()):
-        places[word].append(k)
-    near: Counter[int] = Counter()
-    apart: Counter[int] = Counter()
-    for own in places.values():
-        for step in (1, 2, 3, 4, 5, 6, 8):  # a line may stand in a copy several times
-            near.update([b - a for a, b in zip(own, own[step:], strict=False)])
-        if len(own) > 1:  # or, in loops in loops, only once in all that an outer one repeats
-            ((gap, count),) = Counter(map(sub, own[1:], own)).most_common(1)
-            apart[gap] = max(apart[gap], count * gap)
-    found = []
-    for period in dict.fromkeys([one for counted in (near, apart) for one, _ in counted.most_common(PERIODS)]):
-        for first, copies in _runs(words, period):
-            if _enough(copies, nodes[first : first + period], least):
-                found.append((first, period, copies))
-    return sorted(found, key=lambda one: (-one[1] * one[2], one[1]))
-
-
-def _runs(words: Any, period: int) -> list[tuple[int, int]]:
-    """List where words equal those one period later: where that begins, and the number of copies."""
-    same = np.concatenate([[False], words[:-period] == words[period:], [False]])
-    edges = np.flatnonzero(same[1:] != same[:-1])
-    ends = zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True)
-    return [(first, (end - first) // period + 1) for first, end in ends]
-
-
-def _uneven(nodes: Sequence[Node], words: Any, least: int) -> Iterator[list[Sequence[Node]]]:
-    """Yield repeats whose copies lack nodes that equal other ones, as copies in which these stand at their places.
-
-    What all copies have shows where each begins. A node that is missing is what the nodes that read it elsewhere read.
-    """
-    count = np.bincount(words)[words]
-    whole = ~np.array([isinstance(node.op, Result) for node in nodes])
-    for often, _ in Counter(count[(count >= FEWEST) & whole].tolist()).most_common(COUNTS):
-        common = np.flatnonzero((count <= often) & (count >= often - PEELED) & whole)
-        period = len({*words[common].tolist()})
-        first, copies = max(_runs(words[common], period), key=itemgetter(1), default=(0, 0))
-        begins = common[first : first + copies * period : period].tolist()
-        if len({b - a for a, b in pairwise(begins)}) < 2 or not _enough(copies, nodes[begins[0] : begins[1]], least):
-            continue  # they are all alike
-        filled = _filled([_named(nodes, words, a, b) for a, b in pairwise([*begins, len(nodes)])])
-        if filled is not None:
-            yield filled
-
-
-def _named(nodes: Sequence[Node], words: Any, first: int, end: int) -> dict[tuple[int, int], Node]:
-    """Return nodes by their word, and how often it came before."""
-    often: Counter[int] = Counter()
-    named = {}
-    for node, word in zip(nodes[first:end], words[first:end].tolist(), strict=True):
-        named[word, often[word]] = node
-        often[word] += 1
-    return named
-
-
-def _filled(copies: list[dict[tuple[int, int], Node]]) -> list[Sequence[Node]] | None:
-    """Return copies of equal length, of some that lack nodes; the last ones may be none."""
-    order = [*max(copies[:-1], key=len)]
-    known = {*order}
-    for copy in copies[:-1]:
-        before = order[0]
-        for name in copy:
-            if name not in known:
-                order.insert(order.index(before) + 1, name)
-                known.add(name)
-            before = name
-    copies[-1] = dict(takewhile(lambda one: one[0] in known, copies[-1].items()))
-    if len(order) * len(copies) > 2 * sum(map(len, copies)):
-        return None
-    own = {node: (k, name) for k, copy in enumerate(copies) for name, node in copy.items()}
-    readers: dict[Any, list[Any]] = defaultdict(list)  # by name: who reads it, as which operand, how many copies later
-    for name in order:
-        column = [(k, copy[name]) for k, copy in enumerate(copies) if name in copy]
-        for a in range(len(column[0][1].inputs)):
-            read = [(k, node.inputs[a]) for k, node in column]
-            maybe = {(k - own[i][0], own[i][1]) for k, i in read if i in own and 0 <= k - own[i][0] <= 2}
-            for back, of in sorted(maybe):
-                if all(k < back or copies[k - back].get(of, i) is i for k, i in read):
-                    readers[of].append((name, a, back))
-                    break
-    end = len(copies)
-    for k, copy in reversed([*enumerate(copies)]):
-        for name in [name for name in reversed(order) if name not in copy]:
-            late = [(copies[k + back], reader, a) for reader, a, back in readers[name] if k + back < len(copies)]
-            found = next((other[reader].inputs[a] for other, reader, a in late if reader in other), None)
-            like = next(other[name] for other in copies if name in other)
-            if found is not None and _copy_word(found)[:-1] == _copy_word(like)[:-1]:
-                copy[name] = found
-            elif k < len(copies) - PEELED:
-                return None
-            else:
-                end = k  # the last ones may be no whole copies
-    return [[copy[name] for name in order] for copy in copies[:end]]
+# -- what is a loop
 
 
 @dataclass
@@ -262,7 +120,7 @@ class _RepeatLoop:
         asked: dict[Node, list[Any]] = {}
         for node in program.guards:
             asked.setdefault(node.inputs[0], []).append(node.param("outcome"))
-        if not own.isdisjoint(asked) and any(map(_may_fail, self.copies[-1])):
+        if not own.isdisjoint(asked) and any(map(may_fail, self.copies[-1])):
             return False  # it would fail where a guard of an earlier copy leads elsewhere
         read = {i for node in program.nodes() if node not in own and not node.op.decides for i in node.inputs}
         read.update(program.outputs)
@@ -286,38 +144,24 @@ class _RepeatLoop:
         return 2 * (len(self.wanted) - one_each) + rows + 4 * len(self.moving) < len(own)
 
 
-def _may_fail(node: Node) -> bool:
-    """Whether the call may fail by a node: by an index, or by a matrix."""
-    return node.op.stacked or (
-        not isinstance(node.op, Elementwise) and any(i.dtype.kind in "iu" for i in node.inputs[1:])
-    )
-
-
 def _loop(program: Program, nodes: Sequence[Node], least: int) -> _RepeatLoop | None:
     """Find the longest repeat that is a loop, and pays."""
-    words = _copy_words(nodes)
+    words = copy_words(nodes)
     place = {node: k for k, node in enumerate(nodes)}
-    even = (_copies(nodes, *one) for one in _repeats(nodes, words, least))
-    for copies in chain(_uneven(nodes, words, least), even):
+    even = (copies_of(nodes, *one) for one in repeats(nodes, words, least))
+    for copies in chain(uneven(nodes, words, least), even):
         middle = len(copies) // 2
-        if not _enough(len(copies), copies[0], least) or \
+        if not enough(len(copies), copies[0], least) or \
                 not _classified(_repeat_loop(copies[middle : middle + COPIES_TRIED], place)):
             continue  # what is a loop is one in its middle
         ends = [(early, len(copies) - late) for early in range(PEELED + 1) for late in range(PEELED + 1)]
-        parts = [copies[first:end] for first, end in ends if _enough(end - first, copies[0], least)]
+        parts = [copies[first:end] for first, end in ends if enough(end - first, copies[0], least)]
         loops = filter(_classified, (_repeat_loop(part, place) for part in parts))
         tries = len(parts) if program.guards else 1  # the last condition of a loop came to something else
         found = next((loop for loop in islice(loops, tries) if loop.pays(program, least)), None)
         if found is not None:
             return found
     return None
-
-
-def _copies(nodes: Sequence[Node], begin: int, period: int, copies: int) -> list[Sequence[Node]]:
-    """Cut a run into its copies; one begins with no part of what the one before made."""
-    shift = next((k for k in range(period) if not isinstance(nodes[begin + k].op, Result)), 0)
-    begins = [begin + shift + k * period for k in range(copies - (shift > 0))]
-    return [nodes[first : first + period] for first in begins]
 
 
 def _repeat_loop(copies: Sequence[Sequence[Node]], place: dict[Node, int]) -> _RepeatLoop:
@@ -385,10 +229,10 @@ def _slid_axis(column: Sequence[Node]) -> int | None:
 def unrolled(program: Program, least: int = REPEATED) -> list[str]:
     """Say of repeats that stay side by side, or are cut in two, which line is why."""
     nodes = [node for node in program.nodes() if not isinstance(node.op, Leaf) and not node.op.decides]
-    if not _may_repeat(nodes, least):
+    if not may_repeat(nodes, least):
         return []
-    place, words = {node: k for k, node in enumerate(nodes)}, _copy_words(nodes)
-    found = _repeats(nodes, words, least)
+    place, words = {node: k for k, node in enumerate(nodes)}, copy_words(nodes)
+    found = repeats(nodes, words, least)
     patterns = [(start, Counter(words[start : start + period].tolist())) for start, period, _ in found]
     taken = np.zeros(len(nodes), bool)
     said: dict[str, None] = {}
@@ -401,7 +245,7 @@ def unrolled(program: Program, least: int = REPEATED) -> list[str]:
         peeled = min(PEELED, (copies - 1) // 2)
         for first, count in ((start + copies // 2 * period, min(COPIES_TRIED, copies - copies // 2)),
                              (start + peeled * period, copies - 2 * peeled)):
-            loops.append(_repeat_loop(_copies(nodes, first, period, count), place))
+            loops.append(_repeat_loop(copies_of(nodes, first, period, count), place))
             if not _classified(loops[-1]):
                 break
         what = f"{copies} steps like {_at(nodes[start])}"
@@ -445,7 +289,7 @@ def _rolled(
     stacked: dict[int, Node] = {}
     final: dict[int, Node] = {}
     before = graph.line
-    for node in _once_first(program):
+    for node in once_first(program):
         graph.line = node.line
         if node is first:
             stacked, final = _scan_made(

@@ -1,0 +1,212 @@
+"""Repeats among a program's nodes: runs whose words equal those one period later, and copies that lack some nodes.
+
+A graph holds equal nodes once, and no dead ones: a copy lacks what another copy, or another line, has made, and the
+last copies what nobody reads. It is put back at its place, so that all copies are alike.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from itertools import pairwise, takewhile
+from operator import attrgetter, itemgetter, sub
+from typing import Any
+
+import numpy as np
+
+from symgrad.ir.node import Graph, Node
+from symgrad.ir.op import Control, Elementwise, Leaf, Result
+from symgrad.ir.program import Program
+from symgrad.ir.shapes import is_static, size
+from symgrad.ir.text import as_text
+from symgrad.ops.arrays.views import slice_
+from symgrad.options import FEWEST
+from symgrad.transforms.tuned import COUNTS, LONG_COPIES, LOOP_WEIGHT, PEELED, PERIODS
+
+
+def may_repeat(nodes: Sequence[Node], least: int) -> bool:
+    """Whether so many nodes are of one op and line: most programs have not that many, which costs next to nothing."""
+    fewest = FEWEST if sum(map(_weight, nodes)) >= LONG_COPIES * least else least
+    alike = (attrgetter("op"), attrgetter("op", "line"))
+    return all(max(Counter(map(each, nodes)).values(), default=0) >= fewest for each in alike)
+
+
+def _weight(node: Node) -> int:
+    """Return how long a node takes to compile, beside an elementwise one; what is small is written out."""
+    if isinstance(node.op, (Elementwise, Leaf, Result, Control)) or node.op.view:
+        return 1
+    large = any(not is_static(one.shape) or size(one.shape) >= LOOP_WEIGHT for one in (node, *node.inputs))
+    return LOOP_WEIGHT if large else 1
+
+
+def enough(copies: int, step: Sequence[Node], least: int) -> bool:
+    """Whether copies of a step are a loop: there are many, or they take long to compile."""
+    return copies >= least or (copies >= FEWEST and copies * sum(map(_weight, step)) >= LONG_COPIES * least)
+
+
+def once_first(program: Program) -> list[Node]:
+    """List a program's nodes, first what is made only once, of inputs: the first copy makes it for all."""
+    nodes = program.nodes()
+    kinds = [(node.op, node.line, node.shape, node.dtype) for node in nodes]
+    count = Counter(kinds)
+    early: set[Node] = set()
+    for node, kind in zip(nodes, kinds, strict=True):
+        if isinstance(node.op, Leaf) or (count[kind] == 1 and early.issuperset(node.inputs) and not node.op.decides):
+            early.add(node)
+    return sorted(nodes, key=lambda node: node not in early)
+
+
+def _copy_word(node: Node) -> Any:
+    """Return what a node has in common with its copies: all but what it is made of, and where a slice begins."""
+    params: Any = node.params
+    if node.op is slice_:
+        params = tuple([entry[1:] for entry in node.params[0]])
+    elif isinstance(node.op, Control):
+        params = tuple([as_text(p, lines=False) if isinstance(p, Program) else p for p in params])
+    return node.op, params, node.shape, node.dtype, node.line
+
+
+def copy_words(nodes: Sequence[Node]) -> Any:
+    """Number nodes, those that may be copies of each other alike."""
+    known: dict[Any, int] = {}
+    return np.array([known.setdefault(_copy_word(node), len(known)) for node in nodes])
+
+
+def repeats(nodes: Sequence[Node], words: Any, least: int) -> list[tuple[int, int, int]]:
+    """List runs that equal themselves one period later, as ``(start, period, copies)``, the longest first."""
+    places: dict[int, list[int]] = defaultdict(list)
+    for k, word in enumerate(words.tolist()):
+        places[word].append(k)
+    near: Counter[int] = Counter()
+    apart: Counter[int] = Counter()
+    for own in places.values():
+        for step in (1, 2, 3, 4, 5, 6, 8):  # a line may stand in a copy several times
+            near.update([b - a for a, b in zip(own, own[step:], strict=False)])
+        if len(own) > 1:  # or, in loops in loops, only once in all that an outer one repeats
+            ((gap, count),) = Counter(map(sub, own[1:], own)).most_common(1)
+            apart[gap] = max(apart[gap], count * gap)
+    found = []
+    for period in dict.fromkeys([one for counted in (near, apart) for one, _ in counted.most_common(PERIODS)]):
+        for first, copies in _runs(words, period):
+            if enough(copies, nodes[first : first + period], least):
+                found.append((first, period, copies))
+    return sorted(found, key=lambda one: (-one[1] * one[2], one[1]))
+
+
+def _runs(words: Any, period: int) -> list[tuple[int, int]]:
+    """List where words equal those one period later: where that begins, and the number of copies."""
+    same = np.concatenate([[False], words[:-period] == words[period:], [False]])
+    edges = np.flatnonzero(same[1:] != same[:-1])
+    ends = zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True)
+    return [(first, (end - first) // period + 1) for first, end in ends]
+
+
+def copies_of(nodes: Sequence[Node], begin: int, period: int, copies: int) -> list[Sequence[Node]]:
+    """Cut a run into its copies; one begins with no part of what the one before made."""
+    shift = next((k for k in range(period) if not isinstance(nodes[begin + k].op, Result)), 0)
+    begins = [begin + shift + k * period for k in range(copies - (shift > 0))]
+    return [nodes[first : first + period] for first in begins]
+
+
+def uneven(nodes: Sequence[Node], words: Any, least: int) -> Iterator[list[Sequence[Node]]]:
+    """Yield repeats whose copies lack nodes that equal other ones, as copies in which these stand at their places.
+
+    What all copies have shows where each begins. A node that is missing is what the nodes that read it elsewhere read.
+    What no one reads of the last copies is made for nothing, and a loop all the same.
+    """
+    count = np.bincount(words)[words]
+    apart = ~np.array([isinstance(node.op, Result) for node in nodes])
+    for often, _ in Counter(count[(count >= FEWEST) & apart].tolist()).most_common(COUNTS):
+        common = np.flatnonzero((count <= often) & (count >= often - PEELED) & apart)
+        period = len({*words[common].tolist()})
+        first, copies = max(_runs(words[common], period), key=itemgetter(1), default=(0, 0))
+        begins = common[first : first + copies * period : period].tolist()
+        if copies < FEWEST or not enough(copies, nodes[begins[0] : begins[1]], least):
+            continue
+        length = begins[1] - begins[0]
+        whole_last = np.array_equal(words[begins[0] : begins[1]], words[begins[-1] : begins[-1] + length])
+        if whole_last and len({b - a for a, b in pairwise(begins)}) == 1:
+            continue  # they are all alike
+        filled = _filled([_named(nodes, words, a, b) for a, b in pairwise([*begins, len(nodes)])])
+        if filled is not None:
+            yield filled
+
+
+def _named(nodes: Sequence[Node], words: Any, first: int, end: int) -> dict[tuple[int, int], Node]:
+    """Return nodes by their word, and how often it came before."""
+    often: Counter[int] = Counter()
+    named = {}
+    for node, word in zip(nodes[first:end], words[first:end].tolist(), strict=True):
+        named[word, often[word]] = node
+        often[word] += 1
+    return named
+
+
+def _filled(copies: list[dict[tuple[int, int], Node]]) -> list[Sequence[Node]] | None:
+    """Return copies of equal length, of some that lack nodes; the last ones may be none."""
+    place = {name: (j, 0) for j, name in enumerate([*max(copies[:-1], key=lambda copy: len(copy))])}
+    for copy in copies[:-1]:
+        before = 0
+        for name in copy:
+            before, _ = place.setdefault(name, (before, len(place)))
+    order = sorted(place, key=place.__getitem__)
+    copies[-1] = dict(takewhile(lambda one: one[0] in place, copies[-1].items()))
+    if len(order) * len(copies) > 2 * sum(map(len, copies)):
+        return None
+    own = {node: (k, name) for k, copy in enumerate(copies) for name, node in copy.items()}
+    likes = {name: node for copy in copies for name, node in copy.items()}
+    readers: dict[Any, list[Any]] = defaultdict(list)  # by name: who reads it, as which operand, how many copies later
+    reads: dict[Any, Any] = {}  # by name and operand: how many copies before and by what name, or what all read
+    for name in order:
+        column = [(k, copy[name]) for k, copy in enumerate(copies) if name in copy]
+        for a in range(len(column[0][1].inputs)):
+            read = [(k, node.inputs[a]) for k, node in column]
+            maybe = {(k - own[i][0], own[i][1]) for k, i in read if i in own and 0 <= k - own[i][0] <= 2}
+            for back, of in sorted(maybe):
+                if all(k < back or copies[k - back].get(of, i) is i for k, i in read):
+                    readers[of].append((name, a, back))
+                    reads[name, a] = back, of
+                    break
+            else:
+                reads[name, a] = read[0][1] if all(i is read[0][1] for _, i in read) else None
+    end = len(copies)
+    for k, copy in reversed([*enumerate(copies)]):
+        for name in [name for name in reversed(order) if name not in copy]:
+            late = [(copies[k + back], reader, a) for reader, a, back in readers[name] if k + back < len(copies)]
+            found = next((other[reader].inputs[a] for other, reader, a in late if reader in other), None)
+            if found is not None and _copy_word(found)[:-1] == _copy_word(likes[name])[:-1]:
+                copy[name] = found
+        for name in [name for name in order if name not in copy]:
+            made = _unread(name, likes[name], k, copies, reads) if k >= len(copies) - PEELED else None
+            if made is not None:
+                copy[name] = made
+            elif k < len(copies) - PEELED:
+                return None
+            else:
+                end = k  # it is no whole copy
+    return [[copy[name] for name in order] for copy in copies[:end]]
+
+
+def _unread(name: Any, like: Node, k: int, copies: Sequence[dict[Any, Node]], reads: dict[Any, Any]) -> Node | None:
+    """Make the node of a copy that no one reads, if what it reads is known, and a call cannot fail by it alone."""
+    found = [reads[name, a] for a in range(len(like.inputs))]
+    inputs = [of if isinstance(of, Node) else copies[k - of[0]].get(of[1]) if of else None for of in found]
+    given = tuple([node for node in inputs if node is not None])
+    if len(given) < len(inputs) or any(copy[name].params != like.params for copy in copies if name in copy):
+        return None
+    made = Graph(interned=False).node(like.op, given, like.params, like.shape, like.dtype, like.line)
+    alone = may_fail(made) and not any(_fails_alike(made, node) for node in copies[k].values())
+    return None if alone or isinstance(made.op, Control) else made
+
+
+def _fails_alike(node: Node, other: Node) -> bool:
+    """Whether two nodes fail for the same operands: they differ only in what they are linear in."""
+    asked = [k for k in range(len(node.inputs)) if k not in node.op.linear]
+    return node.op is other.op and node.params == other.params and all(node.inputs[k] is other.inputs[k] for k in asked)
+
+
+def may_fail(node: Node) -> bool:
+    """Whether the call may fail by a node: by an index, or by a matrix."""
+    return node.op.stacked or (
+        not isinstance(node.op, Elementwise) and any(i.dtype.kind in "iu" for i in node.inputs[1:])
+    )
