@@ -144,7 +144,8 @@ def _named(nodes: Sequence[Node], words: Any, first: int, end: int) -> dict[tupl
 
 def _filled(copies: list[dict[tuple[int, int], Node]]) -> list[Sequence[Node]] | None:
     """Return copies of equal length, of some that lack nodes; the last ones may be none."""
-    place = {name: (j, 0) for j, name in enumerate([*max(copies[:-1], key=lambda copy: len(copy))])}
+    longest: dict[tuple[int, int], Node] = max(copies[:-1], key=len)
+    place = {name: (j, 0) for j, name in enumerate(longest)}
     for copy in copies[:-1]:
         before = 0
         for name in copy:
