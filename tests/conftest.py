@@ -69,6 +69,12 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ.setdefault("SYMGRAD_TESTS_FIRST", str(now))  # for every process of the run
 
 
+def pytest_collection_finish() -> None:
+    """Leave twenty thousand tests out of what the collector looks through after each compilation."""
+    gc.collect()
+    gc.freeze()
+
+
 @pytest.fixture(autouse=True)
 def gently(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Compile each test as `LEVELS` says; at night, and with --optimized, all as users' functions are."""

@@ -20,11 +20,13 @@ def rows(group: list[t.Row]) -> Any:
     return pytest.mark.parametrize("row", [pytest.param(row, id=row.name) for row in group])
 
 
-def by_turns(group: list[t.Row], ways: Sequence[str], *, more: Sequence[str] = ()) -> Any:
-    """Try each row of a group in each way; by day the modules of rows take the ways in turn, and `more` at night."""
+def by_turns(
+    group: list[t.Row], ways: Sequence[str], *, more: Sequence[str] = (), of: int = 1, first: int = 0,
+) -> Any:
+    """Try each row of a group in each way; by day one `of` so many modules takes the ways in turn, `more` at night."""
     return pytest.mark.parametrize(("row", "way"), [
         pytest.param(row, way, id=f"{way}-{row.name}", marks=[pytest.mark.nightly] * bool(
-            way in more or (place // t.MODULE + turn) % len(ways)))
+            way in more or (place // t.MODULE + turn + first) % (of * len(ways))))
         for turn, way in enumerate([*ways, *more]) for place, row in enumerate(group)
     ])
 
@@ -108,7 +110,7 @@ def test_forward_is_the_transpose_of_reverse(row: t.Row) -> None:
     assert abs(pushed - pulled) <= 1e-13 * size
 
 
-@by_turns(SMOOTH, ORDERS, more=["all"])
+@by_turns(SMOOTH, ORDERS, more=["all"], of=2)
 def test_second_order(row: t.Row, way: str) -> None:
     """It is what differences of the gradient say; all orders of derivatives agree."""
     found, numbers = computed(row, way)
@@ -229,7 +231,7 @@ def slopes_in_batches(start: int, way: str) -> list[Any]:
     return list(zip(expected, sg.jit(mapped, options=t.GENTLY)(stacked), strict=True))
 
 
-@by_turns(SMOOTH, ["a gradient that is mapped", "the gradient of what is mapped"])
+@by_turns(SMOOTH, ["a gradient that is mapped", "the gradient of what is mapped"], of=2, first=2)
 def test_gradients_of_batches(row: t.Row, way: str) -> None:
     """They are those of examples in a loop."""
     position = SMOOTH.index(row)

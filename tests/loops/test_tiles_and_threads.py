@@ -23,6 +23,7 @@ from symgrad.loops.program import Loop, LoopProgram, Team, Walk
 from symgrad.loops.statements.lower import lower
 from symgrad.options import Target
 from tests.looking import loops
+from tests.night import some
 from tests.programs import Written, changed, leaves, random_open_program, random_program
 from tests.table import INTERPRETED
 from tests.test_random_programs import check, scale
@@ -54,7 +55,7 @@ def test_small_tiles_of_static_programs() -> None:
 
 
 @pytest.mark.usefixtures("small_tiles")
-@pytest.mark.parametrize("seed", range(COUNT))
+@pytest.mark.parametrize("seed", some(range(COUNT)))
 def test_small_tiles_of_named_extents(seed: int) -> None:
     """Three threads, tiles that divide no extent: as the interpreter, and the same bits again."""
     written = random_open_program(seed)

@@ -106,7 +106,7 @@ def alone(name: str, k: int, mask: Any, *arrays: Any) -> Any:
     return trace(call, Signature(None, specs, names, names, (), (0, 1, 2)), lambda leaves: call(*leaves), name="alone")
 
 
-BY_DAY, BY_NIGHT = "?Hlfd", "bBhiIL"
+BY_DAY, BY_NIGHT = "?Hd", "bBhiIlLf"
 
 
 @pytest.mark.parametrize("char", [*BY_DAY, *[pytest.param(char, marks=pytest.mark.nightly) for char in BY_NIGHT]])

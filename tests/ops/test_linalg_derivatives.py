@@ -29,7 +29,7 @@ def one_number(P: Any, A: Any, b: Any, many: Any) -> Any:
 FORWARD = sg.jit(lambda given, ways: sg.jvp(one_number, given, ways)[1], options=GENTLY)  # its extents are learnt
 
 
-@pytest.mark.parametrize("n", [2, pytest.param(5, marks=pytest.mark.slow), 9, 70])
+@pytest.mark.parametrize("n", [2, pytest.param(5, marks=pytest.mark.nightly), 9, 70])
 def test_gradient_along_a_direction(n: int) -> None:
     """Everything at once, blocked where it is large, against differences; reverse, forward, and the interpreter."""
     _, A, b, _, many = drawn(n)
