@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from itertools import pairwise
-from types import CodeType, FrameType
+from types import CodeType, FrameType, GeneratorType
 from typing import Any
 
 import numpy as np
@@ -32,6 +32,7 @@ from symgrad.ops.control import UNTOLD
 from symgrad.trace.constants import constant
 from symgrad.trace.control.branches import Branches
 from symgrad.trace.control.carried import deciding
+from symgrad.trace.control.generators import FOLDED, folded
 from symgrad.trace.control.reductions import EXTREMES, Accumulator
 from symgrad.trace.control.rounds import loop_around, reduced_lists
 from symgrad.trace.lines import callee
@@ -104,6 +105,9 @@ class Lengths:
 
     def seek(self, frame: FrameType) -> None:
         """Trace again, with stand-ins, where a frame's `for` asks `range` for plain numbers, or `max` for more."""
+        if frame.f_code.co_name == "<genexpr>" and frame.f_back is not None:
+            self.seek(frame.f_back)  # a condition in what is summed
+            return
         names, code = frame.f_globals, frame.f_code
         (name,) = one if len(one := callee(code, frame.f_lasti) or ()) == 1 else ("",)
         head, around = heading(code, frame.f_lasti) or (None, ())
@@ -112,7 +116,7 @@ class Lengths:
         known = all((id(names), one) in self.modules for one in wanted)
         if not self.seeks or not wanted <= _STAND_INS.keys() or own or known:
             return
-        if name in {"len", "int", *EXTREMES} or (head is not None and (code, head[0]) not in self.now):
+        if name in {"len", "int", *EXTREMES, *FOLDED} or (head is not None and (code, head[0]) not in self.now):
             self.modules |= {(id(names), one): names for one in wanted}
             self.again()
 
@@ -375,8 +379,8 @@ def _len(_trace: Trace, _frame: FrameType, x: Any) -> Any:
     return x.count if type(x) is Accumulator else _open_rows(x)
 
 
-def _total(_trace: Trace, _frame: FrameType, x: Any, *_start: Any) -> Any:
-    return x.values["sum"] if type(x) is Accumulator else None
+def _total(_trace: Trace, frame: FrameType, x: Any, *start: Any) -> Any:
+    return x.values["sum"] if type(x) is Accumulator else folded("sum", frame, x, *start)
 
 
 def _int(trace: Trace, frame: FrameType, x: Any) -> Any:
@@ -435,7 +439,8 @@ def _reversed(trace: Trace, frame: FrameType, x: Any) -> Any:
 
 _WHEN_TRACED: dict[str, Callable[..., Any]] = {
     "range": _range, "len": _len, "sum": _total, "int": _int, "enumerate": _enumerate, "zip": _zip,
-    "reversed": _reversed, **EXTREMES,
+    "reversed": _reversed, "any": lambda _trace, frame, x: folded("any", frame, x),
+    "all": lambda _trace, frame, x: folded("all", frame, x), **EXTREMES,
 }
 _STAND_INS = {name: _StandIn(getattr(builtins, name), name, answer) for name, answer in _WHEN_TRACED.items()}
 
@@ -473,7 +478,7 @@ class Counted:
         return self.plain()[index]  # type: ignore[index]
 
 
-_TRACED = frozenset({Tracer, Extent, Counted, Accumulator})
+_TRACED = frozenset({Tracer, Extent, Counted, Accumulator, GeneratorType})
 
 
 def many(trace: Trace, start: Any, stop: Any, step: int) -> Any:

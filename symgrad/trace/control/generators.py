@@ -1,0 +1,141 @@
+"""`sum`, `any` and `all` of a generator expression as the loop of statements that they are.
+
+Python's own are C, which takes from a generator whatever it yields: nobody sees what is carried, and where a condition
+stands. The expression is written as a `for` statement around them, ``for v in x: if v > 0: total = total + v``, from
+the user's source and with the user's lines. That is a loop like any other one.
+"""
+
+from __future__ import annotations
+import __future__
+
+import ast
+import dis
+import gc
+import inspect
+import linecache
+from functools import cache, lru_cache
+from types import CellType, CodeType, FrameType, FunctionType, GeneratorType
+from typing import Any
+
+from symgrad.trace.lines import is_user_code
+
+FOLDED = frozenset({"sum", "any", "all"})
+"""What is written so."""
+_FUTURE = __future__.annotations.compiler_flag
+_ROWS, _ITEM, _TOTAL = "_symgrad_rows", "_symgrad_item", "_symgrad_total"
+
+
+def folded(name: str, frame: FrameType, generator: Any, *start: Any) -> Any:
+    """Return what a function makes of a generator expression that has not begun; None where it is none of the user's.
+
+    What it reads of the variables of the frame that has made it is the loop's own, if no function in there sets it.
+    """
+    if type(generator) is not GeneratorType or generator.gi_code.co_name != "<genexpr>":
+        return None
+    code, own_frame = generator.gi_code, generator.gi_frame
+    if own_frame is None or inspect.getgeneratorstate(generator) != inspect.GEN_CREATED:
+        return None
+    if not is_user_code(code.co_filename) or code not in frame.f_code.co_consts:
+        return None
+    own = tuple([one for one in code.co_freevars if one in frame.f_code.co_cellvars and not _sets(frame.f_code, one)])
+    loop = _loop_code(code, code.co_filename, name, own)
+    cells = [one for one in gc.get_referents(generator, own_frame) if type(one) is CellType]
+    held = dict(zip(code.co_freevars[::-1], cells[::-1], strict=False))
+    known = own_frame.f_locals
+    if loop is None or not {*code.co_freevars} <= {*held} & {*known}:
+        return None
+    closure = tuple([held[one] for one in loop.co_freevars])
+    function = FunctionType(loop, own_frame.f_globals, code.co_name, None, closure)
+    return function(*[known[one] for one in own], [known[".0"]], *((start or (0,)) if name == "sum" else ()))
+
+
+@cache
+def _sets(code: CodeType, name: str) -> bool:
+    """Whether a function within a code sets a variable of it."""
+    inner = [one for one in code.co_consts if isinstance(one, CodeType) and name in one.co_freevars]
+    return any(
+        _sets(one, name) or any(i.argval == name and i.opname in _SETS for i in dis.get_instructions(one))
+        for one in inner
+    )
+
+
+_SETS = frozenset({"STORE_DEREF", "DELETE_DEREF"})
+
+
+@cache
+def _loop_code(code: CodeType, _file: str, name: str, own: tuple[str, ...]) -> CodeType | None:
+    """Write the loop of a generator expression; None where no source is there that Python makes the same code of.
+
+    Codes are equal in several files.
+    """
+    expression = _expression(code)
+    if expression is None:
+        return None
+    body = _ENDS[name](expression.elt)
+    for depth, part in reversed([*enumerate(expression.generators)]):
+        for condition in reversed(part.ifs):
+            body = [ast.copy_location(ast.If(condition, body, []), condition)]
+        taken = ast.Call(ast.Attribute(_read(_ROWS), "pop", ast.Load()), [], [])  # and no name holds it
+        source = part.iter if depth else ast.copy_location(taken, part.iter)
+        body = [ast.copy_location(ast.For(part.target, source, body, []), part.target)]
+    last = _read(_TOTAL) if name == "sum" else ast.Constant(name == "all")
+    names = [*own, _ROWS, *([_TOTAL] if name == "sum" else [])]
+    (loop,) = _codes(code, _function("loop", names, [*body, ast.Return(last)]), "loop", expression)
+    return loop.replace(co_name=code.co_name) if {*loop.co_freevars} <= {*code.co_freevars} else None
+
+
+def _expression(code: CodeType) -> ast.GeneratorExp | None:
+    """Find the source of a generator expression."""
+    for node in ast.walk(_tree(code.co_filename)):
+        if isinstance(node, ast.GeneratorExp) and node.lineno == code.co_firstlineno:
+            made = _codes(code, ast.copy_location(ast.Return(node), node), "", node)
+            if code in made and not any(isinstance(one, ast.NamedExpr) for one in ast.walk(node)):
+                return node
+    return None
+
+
+@lru_cache(maxsize=16)
+def _tree(filename: str) -> ast.Module:
+    try:
+        return ast.parse("".join(linecache.getlines(filename)))
+    except SyntaxError:
+        return ast.Module([], [])
+
+
+def _codes(code: CodeType, body: ast.stmt, name: str, at: ast.expr) -> list[CodeType]:
+    """Compile a statement where a code's free variables are a function's; return the codes of functions in it."""
+    every = [body, ast.Return(_read(name))] if name else [body]
+    outer = ast.copy_location(_function("closure", list(code.co_freevars), every), at)
+    imports = [one for one in _tree(code.co_filename).body if isinstance(one, (ast.Import, ast.ImportFrom))]
+    module = ast.fix_missing_locations(ast.Module([*imports, outer], []))  # calls of what is imported are other code
+    made = compile(module, code.co_filename, "exec", code.co_flags & _FUTURE, dont_inherit=True)
+    (closure,) = [one for one in made.co_consts if isinstance(one, CodeType)]
+    return [one for one in closure.co_consts if isinstance(one, CodeType)]
+
+
+def _function(name: str, names: list[str], body: list[Any]) -> ast.FunctionDef:
+    arguments = ast.arguments([], [ast.arg(one) for one in names], None, [], [], None, [])
+    made = ast.FunctionDef(name, arguments, body, [])
+    made.type_params = []  # type: ignore[attr-defined, unused-ignore]  # Python 3.12 wants them
+    return made
+
+
+def _read(name: str) -> ast.Name:
+    return ast.Name(name, ast.Load())
+
+
+def _added(item: ast.expr) -> list[ast.stmt]:
+    total = ast.BinOp(_read(_TOTAL), ast.Add(), _read(_ITEM))
+    made = [ast.Assign([ast.Name(name, ast.Store())], value) for name, value in ((_ITEM, item), (_TOTAL, total))]
+    return [ast.copy_location(one, item) for one in made]
+
+
+def _left(item: ast.expr, *, outcome: bool) -> list[ast.stmt]:
+    asked = item if outcome else ast.copy_location(ast.UnaryOp(ast.Not(), item), item)
+    return [ast.copy_location(ast.If(asked, [ast.Return(ast.Constant(outcome))], []), item)]
+
+
+_ENDS: dict[str, Any] = {
+    "sum": _added, "any": lambda item: _left(item, outcome=True), "all": lambda item: _left(item, outcome=False),
+}
+"""What is done with each item."""
