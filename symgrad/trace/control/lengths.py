@@ -105,20 +105,21 @@ class Lengths:
 
     def seek(self, frame: FrameType) -> None:
         """Trace again, with stand-ins, where a frame's `for` asks `range` for plain numbers, or `max` for more."""
-        if frame.f_code.co_name == "<genexpr>" and frame.f_back is not None:
-            self.seek(frame.f_back)  # a condition in what is summed
-            return
         names, code = frame.f_globals, frame.f_code
         (name,) = one if len(one := callee(code, frame.f_lasti) or ()) == 1 else ("",)
         head, around = heading(code, frame.f_lasti) or (None, ())
         wanted = {*around, name} - {""}
         own = wanted.intersection(names, code.co_varnames + code.co_freevars + code.co_cellvars)
         known = all((id(names), one) in self.modules for one in wanted)
-        if not self.seeks or not wanted <= _STAND_INS.keys() or own or known:
+        if not self.seeks:
             return
-        if name in {"len", "int", *EXTREMES, *FOLDED} or (head is not None and (code, head[0]) not in self.now):
+        if wanted <= _STAND_INS.keys() and not own and not known and (
+            name in {"len", "int", *EXTREMES, *FOLDED} or (head is not None and (code, head[0]) not in self.now)
+        ):
             self.modules |= {(id(names), one): names for one in wanted}
             self.again()
+        if code.co_name == "<genexpr>" and frame.f_back is not None:
+            self.seek(frame.f_back)  # a condition in what is summed
 
     def accumulate(self, trace: Trace, frame: FrameType, variables: dict[str, Any]) -> None:
         """Put what is asked of lists of numbers in their place, where nothing else is."""
