@@ -30,6 +30,10 @@ def paired(x):
     return sum((a * b for a, b in zip(x, _W, strict=True) if a > b if a < 1.0), 2.5)
 
 
+def from_a_start(x):
+    return sum((v for v in x if v > 0), start=x[0])
+
+
 def above(x):
     mean = np.mean(x)
     return sum((v - mean) ** 2 for v in x if v > mean)
@@ -78,7 +82,7 @@ def both(x):
     return np.sum(x) * (1 if any(v > 3 for v in x) or all(v < 2 for v in x) else 2)
 
 
-ONE = positive, counted, numbered, paired, above, either, by_place, of_rows, of_a_list, of_a_method
+ONE = positive, counted, numbered, paired, from_a_start, above, either, by_place, of_rows, of_a_list, of_a_method
 FEW = is_high, are_low, both
 CALLS = [np.random.default_rng(k).normal(size=24) for k in range(12)]
 

@@ -46,7 +46,7 @@ def folded(name: str, frame: FrameType, generator: Any, *start: Any) -> Any:
         return None
     closure = tuple([held[one] for one in loop.co_freevars])
     function = FunctionType(loop, own_frame.f_globals, code.co_name, None, closure)
-    return function(*[known[one] for one in own], [known[".0"]], *((start or (0,)) if name == "sum" else ()))
+    return function(*[known[one] for one in own], [known[".0"]], *start)
 
 
 @cache

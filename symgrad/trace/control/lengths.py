@@ -380,8 +380,8 @@ def _len(_trace: Trace, _frame: FrameType, x: Any) -> Any:
     return x.count if type(x) is Accumulator else _open_rows(x)
 
 
-def _total(_trace: Trace, frame: FrameType, x: Any, *start: Any) -> Any:
-    return x.values["sum"] if type(x) is Accumulator else folded("sum", frame, x, *start)
+def _total(_trace: Trace, frame: FrameType, x: Any, start: Any = 0) -> Any:
+    return x.values["sum"] if type(x) is Accumulator else folded("sum", frame, x, start)
 
 
 def _int(trace: Trace, frame: FrameType, x: Any) -> Any:
