@@ -134,6 +134,38 @@ def of_other_lines(x):
     return 0.0 * x[0] + sum(items)
 
 
+def gone_on_with(x):
+    items = (a * b for a in x[:3] for b in (1.0, 2.0, 3.0) if a > 0)
+    found = any(items)
+    return x[0] + sum(items) * (1 + found)
+
+
+def gone_on_with_after_an_error(x):
+    def checked(v, k):
+        if k == 1:
+            raise ValueError
+        return v
+
+    items = (checked(v, k) for k, v in enumerate(x[:5]) if v > -9)
+    try:
+        total = sum(items)
+    except ValueError:
+        total = x[0]
+    return total + sum(items)
+
+
+def stopped(x):
+    numbers = iter([1.0, 2.0])
+    try:
+        return sum(next(numbers) * v for v in x[:6] if v > -9)
+    except RuntimeError:
+        return 7 * x[0]
+
+
+def looked_at(x):
+    return x[0] * sum(len(locals()) for v in x[:6] if v > 0)
+
+
 def nested(x):
     return sum(a * b for a in x[:4] for b in x[4:8] if a < b)
 
@@ -143,7 +175,8 @@ def raises(x):
 
 
 @pytest.mark.parametrize(
-    "fun", [named, set_meanwhile, begun, of_other_lines, nested, raises], ids=lambda f: f.__name__)
+    "fun", [named, set_meanwhile, begun, of_other_lines, gone_on_with, gone_on_with_after_an_error, stopped, looked_at,
+            nested, raises], ids=lambda f: f.__name__)
 def test_what_is_no_plain_loop_is_what_python_makes_of_it(fun):
     check(fun, 12)
 

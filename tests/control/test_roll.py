@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import sympy
 
 import symgrad as sg
 from symgrad.ir.evaluate import evaluate
@@ -535,3 +536,28 @@ def test_factors_of_late_products_may_be_what_is_carried(count):
     expected = sg.grad(turned, argnums=(0, 1), options=sg.Options(without=("roll",), compiler="none"))(*args)
     for one, other in zip(by, expected, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-12 * np.max(np.abs(other)))
+
+
+def other_ops(hold):
+    """Steps with ops of one name, in a program that each holds."""
+    first = sg.define_op("turned", lambda x: 1.0 * sympy.sin(x))
+    second = sg.define_op("turned", lambda x: 1.0 * sympy.cos(x))
+
+    def f(x):
+        for k in range(40):
+            x = hold(first if k % 2 else second, x)
+        return x
+
+    return f
+
+
+@pytest.mark.parametrize("hold", [
+    lambda op, x: sg.checkpoint(op)(x), lambda op, x: sg.fori_loop(0, 2, lambda _, c: op(c), x),
+    lambda op, x: sg.cond(x > 0, op, lambda c: 0.5 * c, x),
+])
+def test_ops_of_one_name_in_what_a_step_holds_are_others(hold):
+    f = other_ops(hold)
+    unrolled = sg.Options(without=("roll",), compiler="none")
+    value, slope = sg.value_and_grad(f, options=INTERPRETED)(0.3)
+    expected = sg.value_and_grad(f, options=unrolled)(0.3)
+    np.testing.assert_allclose([value, slope], expected, rtol=1e-12)

@@ -46,7 +46,10 @@ def folded(name: str, frame: FrameType, generator: Any, *start: Any) -> Any:
         return None
     closure = tuple([held[one] for one in loop.co_freevars])
     function = FunctionType(loop, own_frame.f_globals, code.co_name, None, closure)
-    return function(*[known[one] for one in own], [known[".0"]], *start)
+    try:
+        return function(*[known[one] for one in own], [known[".0"]], *start)
+    except StopIteration as error:
+        raise RuntimeError("generator raised StopIteration") from error  # as Python does
 
 
 @cache
@@ -68,7 +71,7 @@ def _loop_code(code: CodeType, _file: str, name: str, own: tuple[str, ...]) -> C
 
     Codes are equal in several files.
     """
-    expression = _expression(code)
+    expression = _expression(code, name)
     if expression is None:
         return None
     body = _ENDS[name](expression.elt)
@@ -84,14 +87,23 @@ def _loop_code(code: CodeType, _file: str, name: str, own: tuple[str, ...]) -> C
     return loop.replace(co_name=code.co_name) if {*loop.co_freevars} <= {*code.co_freevars} else None
 
 
-def _expression(code: CodeType) -> ast.GeneratorExp | None:
-    """Find the source of a generator expression."""
-    for node in ast.walk(_tree(code.co_filename)):
+def _expression(code: CodeType, name: str) -> ast.GeneratorExp | None:
+    """Find the source of a generator expression that is written in a function's call, where no one else has it."""
+    for call in ast.walk(_tree(code.co_filename)):
+        if not (isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == name and call.args):
+            continue
+        node = call.args[0]
         if isinstance(node, ast.GeneratorExp) and node.lineno == code.co_firstlineno:
-            made = _codes(code, ast.copy_location(ast.Return(node), node), "", node)
-            if code in made and not any(isinstance(one, ast.NamedExpr) for one in ast.walk(node)):
+            inside = [*ast.walk(node)]
+            named = any(isinstance(one, ast.NamedExpr) for one in inside)
+            looks = any(isinstance(one, ast.Name) and one.id in _LOOKS for one in inside)
+            if not named and not looks and code in _codes(code, ast.copy_location(ast.Return(node), node), "", node):
                 return node
     return None
+
+
+_LOOKS = frozenset({"locals", "vars", "dir", "eval", "exec"})
+"""Functions that see which names there are."""
 
 
 @lru_cache(maxsize=16)

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from symgrad.ir.node import Graph, Node
-from symgrad.ir.op import Control, Elementwise, Leaf, Result
+from symgrad.ir.op import Control, Elementwise, Leaf, Op, Result
 from symgrad.ir.program import Program
 from symgrad.ir.shapes import is_static, size
 from symgrad.ir.text import as_text
@@ -62,8 +62,19 @@ def _copy_word(node: Node) -> Any:
     if node.op is slice_:
         params = tuple([entry[1:] for entry in node.params[0]])
     elif isinstance(node.op, Control):
-        params = tuple([as_text(p, lines=False) if isinstance(p, Program) else p for p in params])
+        params = tuple([(as_text(p, lines=False), *_ops(p)) if isinstance(p, Program) else p for p in params])
     return node.op, params, node.shape, node.dtype, node.line
+
+
+def _ops(program: Program) -> list[Op]:
+    """List the ops of a program and of those in it: several may have one name in its text."""
+    found: list[Op] = []
+    stack = [program]
+    while stack:
+        for node in stack.pop().nodes():
+            found.append(node.op)
+            stack += [p for p in node.params if isinstance(p, Program)]
+    return found
 
 
 def copy_words(nodes: Sequence[Node]) -> Any:
