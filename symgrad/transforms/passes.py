@@ -33,10 +33,9 @@ STABILIZE: tuple[Pass[Program], ...] = (
     Pass(whiles, Purpose.COMPILE_TIME, lambda o, _: o.roll > 0, lambda o: {"change": lambda one: stabilize(one, o)}),
     Pass(gather_writes, Purpose.TIME),
     Pass(diagonals, Purpose.TIME),
-    Pass(roll, Purpose.COMPILE_TIME, lambda o, _: o.roll > 0, lambda o: {
-        "least": o.roll, "memory": o.memory, "change": lambda one: stabilize(one, o)}),
     Pass(sink, Purpose.TIME),
     Pass(safer, Purpose.DIGITS),
+    Pass(roll, Purpose.COMPILE_TIME, lambda o, _: o.roll > 0, lambda o: {"least": o.roll, "memory": o.memory}),
     Pass(invariants, Purpose.TIME),
 )
 """Before any derivative, and once more before what was traced is compiled."""

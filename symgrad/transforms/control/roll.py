@@ -49,13 +49,8 @@ from symgrad.transforms.tuned import (
 )
 
 
-def roll(
-    program: Program, least: int = REPEATED, memory: str | int | None = None,
-    change: Callable[[Program], Program] = lambda one: one,
-) -> Program:
+def roll(program: Program, least: int = REPEATED, memory: str | int | None = None) -> Program:
     """Make loops of repeats of at least so many copies, or long ones, whose reverse mode keeps no more than a budget.
-
-    Steps are changed by `change` when they are made.
 
     >>> import numpy as np, symgrad as sg
     >>> def f(x):
@@ -71,10 +66,10 @@ def roll(
             nodes = [node for node in once_first(program) if not isinstance(node.op, Leaf) and not node.op.decides]
             found = _loop(program, nodes, least)
         if found is None:
-            return within(program, partial(roll, least=least, memory=memory, change=change))
-        made = _rolled(program, found, memory, change)
+            return within(program, partial(roll, least=least, memory=memory))
+        made = _rolled(program, found, memory)
         if len(made.nodes()) >= len(program.nodes()):  # of guards that did not become one
-            return within(program, partial(roll, least=least, memory=memory, change=change))
+            return within(program, partial(roll, least=least, memory=memory))
         program = made
 
 
@@ -271,9 +266,7 @@ def _at(node: Node) -> str:
 # -- the loop
 
 
-def _rolled(
-    program: Program, loop: _RepeatLoop, memory: str | int | None, change: Callable[[Program], Program],
-) -> Program:
+def _rolled(program: Program, loop: _RepeatLoop, memory: str | int | None) -> Program:
     """Put a scan in the place of the copies."""
     graph = afresh(program)
     start = len(graph) + 1
@@ -293,7 +286,7 @@ def _rolled(
         graph.line = node.line
         if node is first:
             stacked, final = _scan_made(
-                graph, loop, new, program.start, sorted({number[node][1] for node in wanted - carried}), memory, change,
+                graph, loop, new, program.start, sorted({number[node][1] for node in wanted - carried}), memory,
             )
         if node in number:
             if node in wanted:
@@ -333,7 +326,6 @@ def _guarded_as_one(graph: Graph, program: Program) -> Program:
 
 def _scan_made(
     graph: Graph, loop: _RepeatLoop, new: dict[Node, Node], outer: int, wanted: Sequence[int], memory: str | int | None,
-    change: Callable[[Program], Program],
 ) -> tuple[dict[int, Node], dict[int, Node]]:
     """Make the scan; return what its steps gave at the places that are wanted, stacked, and what the last carries.
 
@@ -378,7 +370,7 @@ def _scan_made(
         made.append(copied(body, node, tuple(operands)))
     body.line = None
     next_ = [made[place] if back == 1 else by["state", place, back - 1] for place, back in state]
-    stepped = change(Program(tuple(inputs), (*next_, *[made[j] for j in wanted]), "step"))
+    stepped = Program(tuple(inputs), (*next_, *[made[j] for j in wanted]), "step")
     rows = [_stacked_steps(graph, [get(node) for node in row]) for row in loop.rows]
     rows += [
         _slid_in(graph, get(template[j].inputs[0]), [copy[j] for copy in loop.copies]) for j in sorted(loop.moving)
