@@ -143,8 +143,10 @@ def _loop(program: Program, nodes: Sequence[Node], least: int) -> _RepeatLoop | 
     """Find the longest repeat that is a loop, and pays."""
     words = copy_words(nodes)
     place = {node: k for k, node in enumerate(nodes)}
-    even = (copies_of(nodes, *one) for one in repeats(nodes, words, least))
-    for copies in chain(uneven(nodes, words, least), even):
+    found_even = repeats(nodes, words, least)
+    most = max([period * count for _, period, count in found_even], default=0)
+    larger = (copies for copies in uneven(nodes, words, least) if len(copies) * len(copies[0]) > most)
+    for copies in chain(larger, (copies_of(nodes, *one) for one in found_even)):
         middle = len(copies) // 2
         if not enough(len(copies), copies[0], least) or \
                 not _classified(_repeat_loop(copies[middle : middle + COPIES_TRIED], place)):
