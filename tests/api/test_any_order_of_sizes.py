@@ -209,7 +209,7 @@ def compare(call: Call, order: list[Sizes]) -> None:
                 assert agree(result, expected if isinstance(found, Exception) else found), f"named: {result}; {words()}"
 
 
-@pytest.mark.parametrize("part", some(range(PARTS)))
+@pytest.mark.parametrize("part", some(range(PARTS), of=3))
 def test_any_order_of_sizes(part):
     for call in CALLS[part::PARTS]:
         for order in orders(call, every=False):

@@ -107,7 +107,7 @@ LONG = {"mandelbrot", "adaptive", "barrier"}
 """These take long to second order: by day one call is tried of each."""
 
 
-@pytest.mark.parametrize("name", some(PEOPLE))
+@pytest.mark.parametrize("name", some(PEOPLE, of=3))
 def test_to_second_order(name):
     check(name, sg.Options(compiler="none", paths=100), 1 if name in LONG else None)
 

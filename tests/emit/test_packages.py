@@ -46,7 +46,7 @@ def test_make_check(copied, name, profile):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", some(PACKAGES))
+@pytest.mark.parametrize("name", some(PACKAGES, of=3))
 def test_sanitizers(copied, name):
     ran = make(copied(name), "sanitize", "CC=gcc")
     assert ran.returncode == 0, ran.stdout + ran.stderr

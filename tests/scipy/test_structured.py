@@ -53,7 +53,7 @@ CALLS: dict[str, tuple[Any, tuple[Any, ...]]] = {
 }
 
 
-@pytest.mark.parametrize("name", some(CALLS))
+@pytest.mark.parametrize("name", some(CALLS, of=3))
 def test_values_and_derivatives(name):
     function, args = CALLS[name]
 
