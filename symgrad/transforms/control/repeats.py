@@ -63,7 +63,7 @@ def _copy_word(node: Node) -> Any:
         params = tuple([entry[1:] for entry in node.params[0]])
     elif isinstance(node.op, Control):
         params = tuple([(as_text(p, lines=False), *_ops(p)) if isinstance(p, Program) else p for p in params])
-    return node.op, params, node.shape, node.dtype, node.line
+    return node.op, params, len(node.inputs), node.shape, node.dtype, node.line
 
 
 def _ops(program: Program) -> list[Op]:

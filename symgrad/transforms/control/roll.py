@@ -82,7 +82,7 @@ class _RepeatLoop:
 
     Attributes:
         copies: the nodes of each copy.
-        own: all of them, but those made before.
+        own: all of them, but those that stand before.
         fixed: what all copies read.
         rows: for each thing that is one for each copy, these.
         moving: the places in a copy of slices that begin elsewhere in each; they are rows.
@@ -143,10 +143,10 @@ def _loop(program: Program, nodes: Sequence[Node], least: int) -> _RepeatLoop | 
     """Find the longest repeat that is a loop, and pays."""
     words = copy_words(nodes)
     place = {node: k for k, node in enumerate(nodes)}
-    found_even = repeats(nodes, words, least)
-    most = max([period * count for _, period, count in found_even], default=0)
+    even = repeats(nodes, words, least)
+    most = max([period * count for _, period, count in even], default=0)
     larger = (copies for copies in uneven(nodes, words, least) if len(copies) * len(copies[0]) > most)
-    for copies in chain(larger, (copies_of(nodes, *one) for one in found_even)):
+    for copies in chain(larger, (copies_of(nodes, *one) for one in even)):
         middle = len(copies) // 2
         if not enough(len(copies), copies[0], least) or \
                 not _classified(_repeat_loop(copies[middle : middle + COPIES_TRIED], place)):
@@ -162,8 +162,8 @@ def _loop(program: Program, nodes: Sequence[Node], least: int) -> _RepeatLoop | 
 
 
 def _repeat_loop(copies: Sequence[Sequence[Node]], place: dict[Node, int]) -> _RepeatLoop:
-    first = place[copies[0][0]]
-    return _RepeatLoop(copies, {node for copy in copies for node in copy if place.get(node, -1) >= first})
+    first, made = place[copies[0][0]], len(place)
+    return _RepeatLoop(copies, {node for copy in copies for node in copy if place.get(node, made) >= first})
 
 
 def _classified(loop: _RepeatLoop) -> bool:
