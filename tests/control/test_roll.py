@@ -134,6 +134,19 @@ def dosed(dose, rate):
     return np.sum(amount)
 
 
+def visits(theta, y):
+    """A dose of a few kinds at each visit, what is left of it, and what was seen of that: all visits are alike."""
+    rng = np.random.default_rng(8)
+    kinds, seen = rng.integers(0, 4, 45), rng.random(45) < 0.6
+    gut = blood = total = 0.0 * theta[0]
+    for t in range(45):
+        gut = gut + theta[3 + kinds[t]]
+        left = gut * np.exp(-theta[0])
+        blood, gut = blood * np.exp(-theta[1]) + gut - left, left
+        total = total + np.where(seen[t], (blood / theta[2] - y[t]) ** 2, 0.0)
+    return total
+
+
 def drawn_again(x, w):
     """Steps of which many have a factor that an earlier one had, and some equal ones at two lines."""
     table = np.random.default_rng(7).integers(1, 4, 50)
@@ -194,6 +207,7 @@ LOOPS: dict[str, tuple[Any, tuple[Any, ...], int]] = {
     "missing": (partial(filtered, False), (0.3, 0.5, _r(size=(2, 4)), _r(size=(37, 2))), 36),
     "missing twice": (partial(filtered, True), (0.3, 0.5, _r(size=(3, 4)), _r(size=(60, 3))), 59),
     "dosed": (dosed, (_r(size=3), np.array([0.3, 0.4])), 59),
+    "visits": (visits, (1.5 + np.abs(_r(size=7)), _r(size=45)), 45),
     "drawn again": (drawn_again, (_r(size=3), 0.7), 50),
     "product": (partial(steps, lambda y, A: np.tanh(A @ y), 12), (_r(size=9), 0.3 * _r(size=(9, 9))), 12),
     "norm": (partial(steps, lambda y, b: (y + b) / np.sqrt(1 + np.sum(y * y)), 12), (_r(size=70), _r(size=70)), 12),
@@ -232,6 +246,14 @@ def test_programs_do_not_grow_with_the_steps():
         return sg.grad(lambda p, y: rk4(p, y, steps)).lower(p, y).as_text("c").count("\n")
 
     assert lines(80) == lines(40)
+
+
+def test_what_all_steps_read_is_made_before_the_loop_and_not_carried():
+    program = stable(*LOOPS["visits"][:2])
+    (loop,) = [node for node in program.nodes() if node.op.name == "scan"]
+    assert loop.param("carried") == 3
+    assert not any(node.op.name == "exp" for node in loop.param("body").nodes())
+    assert len(loop.param("body").outputs) == 3
 
 
 def test_fewer_copies_stay_side_by_side():

@@ -7,7 +7,7 @@ last copies what nobody reads. It is put back at its place, so that all copies a
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from itertools import pairwise, takewhile
 from operator import attrgetter, itemgetter, sub
 from typing import Any
@@ -22,6 +22,12 @@ from symgrad.ir.text import as_text
 from symgrad.ops.arrays.views import slice_
 from symgrad.options import FEWEST
 from symgrad.transforms.tuned import COUNTS, LONG_COPIES, LOOP_WEIGHT, PEELED, PERIODS
+
+Copies = Sequence[Sequence[Node]]
+"""The nodes of copies of a step, in which what is at one place is a copy of each other."""
+
+Name = tuple[int, int, int]
+"""What a node is called in a copy."""
 
 
 def may_repeat(nodes: Sequence[Node], least: int) -> bool:
@@ -112,15 +118,15 @@ def _runs(words: Any, period: int) -> list[tuple[int, int]]:
     return [(first, (end - first) // period + 1) for first, end in ends]
 
 
-def copies_of(nodes: Sequence[Node], begin: int, period: int, copies: int) -> list[Sequence[Node]]:
-    """Cut a run into its copies; one begins with no part of what the one before made."""
+def copies_of(nodes: Sequence[Node], begin: int, period: int, copies: int) -> tuple[Sequence[int], Copies]:
+    """Cut a run into its copies, and say where they begin: with no part of what the one before made."""
     shift = next((k for k in range(period) if not isinstance(nodes[begin + k].op, Result)), 0)
     begins = [begin + shift + k * period for k in range(copies - (shift > 0))]
-    return [nodes[first : first + period] for first in begins]
+    return begins, [nodes[first : first + period] for first in begins]
 
 
-def uneven(nodes: Sequence[Node], words: Any, least: int) -> Iterator[list[Sequence[Node]]]:
-    """Yield repeats whose copies lack nodes that equal other ones, as copies in which these stand at their places.
+def uneven(nodes: Sequence[Node], words: Any, least: int) -> Iterator[tuple[Sequence[int], Copies]]:
+    """Yield repeats whose copies lack nodes that equal others: where each begins, and all with these in their places.
 
     What all copies have shows where each begins. A node that is missing is what the nodes that read it elsewhere read.
     What no one reads of the last copies is made for nothing, and a loop all the same.
@@ -138,24 +144,39 @@ def uneven(nodes: Sequence[Node], words: Any, least: int) -> Iterator[list[Seque
         whole_last = np.array_equal(words[begins[0] : begins[1]], words[begins[-1] : begins[-1] + length])
         if whole_last and len({b - a for a, b in pairwise(begins)}) == 1:
             continue  # they are all alike
-        filled = _filled([_named(nodes, words, a, b) for a, b in pairwise([*begins, len(nodes)])])
-        if filled is not None:
-            yield filled
+        led = _led(begins, words, {*words[common].tolist()}, length)
+        for starts in (begins, led) if led != begins else (begins,):
+            filled = _filled([_named(nodes, words, a, b) for a, b in pairwise([*starts, len(nodes)])])
+            if filled is not None:
+                yield starts, filled
 
 
-def _named(nodes: Sequence[Node], words: Any, first: int, end: int) -> dict[tuple[int, int], Node]:
-    """Return nodes by their word, and how often it came before."""
-    often: Counter[int] = Counter()
+def _led(begins: Sequence[int], words: Any, common: Collection[int], most: int) -> list[int]:
+    """Let copies begin with nodes before what all of them have, if the first one has such nodes before it, too."""
+    lead: set[int] = {*words[max(0, begins[0] - most) : begins[0]].tolist()}
+    inside = {*words[begins[0] : begins[-1]].tolist()} - {*common}
+    found = []
+    for begin in begins:
+        while begin and words[begin - 1] in lead and words[begin - 1] in inside:
+            begin -= 1  # noqa: PLW2901
+        found.append(begin)
+    return found
+
+
+def _named(nodes: Sequence[Node], words: Any, first: int, end: int) -> dict[Name, Node]:
+    """Return nodes by their word, the array that a slice is of, and how often such came before."""
+    often: Counter[tuple[int, int]] = Counter()
     named = {}
     for node, word in zip(nodes[first:end], words[first:end].tolist(), strict=True):
-        named[word, often[word]] = node
-        often[word] += 1
+        array = node.inputs[0].number if node.op is slice_ and isinstance(node.inputs[0].op, Leaf) else 0
+        named[word, array, often[word, array]] = node
+        often[word, array] += 1
     return named
 
 
-def _filled(copies: list[dict[tuple[int, int], Node]]) -> list[Sequence[Node]] | None:
+def _filled(copies: list[dict[Name, Node]]) -> Copies | None:
     """Return copies of equal length, of some that lack nodes; the last ones may be none."""
-    longest: dict[tuple[int, int], Node] = max(copies[:-1], key=len)
+    longest: dict[Name, Node] = max(copies[:-1], key=len)
     place = {name: (j, 0) for j, name in enumerate(longest)}
     for copy in copies[:-1]:
         before = 0
@@ -199,7 +220,7 @@ def _filled(copies: list[dict[tuple[int, int], Node]]) -> list[Sequence[Node]] |
     return [[copy[name] for name in order] for copy in copies[:end]]
 
 
-def _unread(name: Any, like: Node, k: int, copies: Sequence[dict[Any, Node]], reads: dict[Any, Any]) -> Node | None:
+def _unread(name: Name, like: Node, k: int, copies: Sequence[dict[Name, Node]], reads: dict[Any, Any]) -> Node | None:
     """Make the node of a copy that no one reads, if what it reads is known, and a call cannot fail by it alone."""
     found = [reads[name, a] for a in range(len(like.inputs))]
     inputs = [of if isinstance(of, Node) else copies[k - of[0]].get(of[1]) if of else None for of in found]

@@ -12,7 +12,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import chain, islice
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -29,6 +29,7 @@ from symgrad.ops.control import UNTOLD, guard
 from symgrad.transforms.build import input_like, literal, make, rows_from, written
 from symgrad.transforms.control.checkpoints import run_lengths, scanned
 from symgrad.transforms.control.repeats import (
+    Copies,
     copies_of,
     copy_words,
     enough,
@@ -83,6 +84,7 @@ class _RepeatLoop:
     Attributes:
         copies: the nodes of each copy.
         own: all of them, but those that stand before.
+        ahead: what the first one makes for all, of what they all read.
         fixed: what all copies read.
         rows: for each thing that is one for each copy, these.
         moving: the places in a copy of slices that begin elsewhere in each; they are rows.
@@ -92,8 +94,9 @@ class _RepeatLoop:
         why: where it is no loop, the node that is why, and what is wrong with it.
     """
 
-    copies: Sequence[Sequence[Node]]
+    copies: Copies
     own: set[Node]
+    ahead: Sequence[Node] = ()
     fixed: dict[Node, None] = field(default_factory=dict)
     rows: dict[tuple[Node, ...], None] = field(default_factory=dict)
     moving: set[int] = field(default_factory=set)
@@ -145,25 +148,40 @@ def _loop(program: Program, nodes: Sequence[Node], least: int) -> _RepeatLoop | 
     place = {node: k for k, node in enumerate(nodes)}
     even = repeats(nodes, words, least)
     most = max([period * count for _, period, count in even], default=0)
-    larger = (copies for copies in uneven(nodes, words, least) if len(copies) * len(copies[0]) > most)
-    for copies in chain(larger, (copies_of(nodes, *one) for one in even)):
-        middle = len(copies) // 2
-        if not enough(len(copies), copies[0], least) or \
-                not _classified(_repeat_loop(copies[middle : middle + COPIES_TRIED], place)):
-            continue  # what is a loop is one in its middle
-        ends = [(early, len(copies) - late) for early in range(PEELED + 1) for late in range(PEELED + 1)]
-        parts = [copies[first:end] for first, end in ends if enough(end - first, copies[0], least)]
-        loops = filter(_classified, (_repeat_loop(part, place) for part in parts))
-        tries = len(parts) if program.guards else 1  # the last condition of a loop came to something else
-        found = next((loop for loop in islice(loops, tries) if loop.pays(program, least)), None)
-        if found is not None:
-            return found
-    return None
+    larger = [one for one in uneven(nodes, words, least) if len(one[1]) * len(one[1][0]) > most]
+    loops = [loop for one in larger if (loop := _part(program, *one, place, least)) is not None]
+    if loops:
+        return max(loops, key=lambda loop: (len(loop.copies), -len(loop.state)))
+    tried = (_part(program, *copies_of(nodes, *one), place, least) for one in even)
+    return next((loop for loop in tried if loop is not None), None)
 
 
-def _repeat_loop(copies: Sequence[Sequence[Node]], place: dict[Node, int]) -> _RepeatLoop:
-    first, made = place[copies[0][0]], len(place)
-    return _RepeatLoop(copies, {node for copy in copies for node in copy if place.get(node, made) >= first})
+def _part(
+    program: Program, begins: Sequence[int], copies: Copies, place: dict[Node, int], least: int,
+) -> _RepeatLoop | None:
+    """Return the loop of most copies of a repeat, without some at its ends; None where there is none that pays."""
+    middle = len(copies) // 2
+    if not enough(len(copies), copies[0], least) or \
+            not _classified(_repeat_loop(copies[middle : middle + COPIES_TRIED], begins[middle], place)):
+        return None  # what is a loop is one in its middle
+    ends = [(early, len(copies) - late) for early in range(PEELED + 1) for late in range(PEELED + 1)]
+    parts = [(copies[first:end], begins[first]) for first, end in ends if enough(end - first, copies[0], least)]
+    loops = filter(_classified, (_repeat_loop(*part, place) for part in parts))
+    tries = len(parts) if program.guards else 1  # the last condition of a loop came to something else
+    return next((loop for loop in islice(loops, tries) if loop.pays(program, least)), None)
+
+
+def _repeat_loop(copies: Copies, first: int, place: dict[Node, int]) -> _RepeatLoop:
+    """Look at copies, of which the first one begins at a place, as a loop: without what is one node for all."""
+    made = len(place)
+    own = {node for copy in copies for node in copy if place.get(node, made) >= first}
+    ahead: dict[int, Node] = {}
+    for j, node in enumerate(copies[0]):
+        if node is copies[-1][j] and own.isdisjoint(node.inputs) and all(copy[j] is node for copy in copies):
+            ahead[j] = node
+            own.discard(node)
+    rest = [[node for j, node in enumerate(copy) if j not in ahead] for copy in copies] if ahead else copies
+    return _RepeatLoop(rest, own, [*ahead.values()])
 
 
 def _classified(loop: _RepeatLoop) -> bool:
@@ -242,7 +260,8 @@ def unrolled(program: Program, least: int = REPEATED) -> list[str]:
         peeled = min(PEELED, (copies - 1) // 2)
         for first, count in ((start + copies // 2 * period, min(COPIES_TRIED, copies - copies // 2)),
                              (start + peeled * period, copies - 2 * peeled)):
-            loops.append(_repeat_loop(copies_of(nodes, first, period, count), place))
+            begins, own = copies_of(nodes, first, period, count)
+            loops.append(_repeat_loop(own, begins[0], place))
             if not _classified(loops[-1]):
                 break
         what = f"{copies} steps like {_at(nodes[start])}"
@@ -278,22 +297,23 @@ def _rolled(program: Program, loop: _RepeatLoop, memory: str | int | None) -> Pr
     number = {node: (k, j) for k, copy in enumerate(loop.copies) for j, node in enumerate(copy) if node in loop.own}
     last = max([node.number for node in loop.copies[-1] if node in loop.own])
     wanted = loop.wanted
-    first = loop.copies[0][0]
     early = {number[node][1] for node in wanted - {*loop.copies[-1]}}
     carried = {node for node in wanted if number[node][1] not in early and (number[node][1], 1) in loop.state}
     stacked: dict[int, Node] = {}
     final: dict[int, Node] = {}
     before = graph.line
-    for node in once_first(program):
+    nodes = once_first(program)
+    first = next(k for k, node in enumerate(nodes) if node in number)
+    for k, node in enumerate([*nodes[:first], *loop.ahead, *nodes[first:]]):
         graph.line = node.line
-        if node is first:
+        if k == first + len(loop.ahead):
             stacked, final = _scan_made(
                 graph, loop, new, program.start, sorted({number[node][1] for node in wanted - carried}), memory,
             )
         if node in number:
             if node in wanted:
-                k, j = number[node]
-                index = ((k,), *whole(node.shape))
+                step, j = number[node]
+                index = ((step,), *whole(node.shape))
                 new[node] = final[j] if node in carried else make(graph, slice_, stacked[j], index=index)
         elif node not in new:
             operands = tuple([new.get(i, i) for i in node.inputs])
