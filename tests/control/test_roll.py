@@ -439,6 +439,15 @@ def growing(x):
     return total
 
 
+def some_are_equal(x):
+    """All steps are one loop, though masks are those of earlier steps."""
+    seen = np.random.default_rng(9).random((60, 2)) < 0.5
+    total = x
+    for t in range(60):
+        total = np.sin(total) + np.sum(np.where(seen[t], x, 0.5))
+    return total
+
+
 def all_fit(x):
     for _ in range(40):
         x = np.sin(x)
@@ -448,7 +457,8 @@ def all_fit(x):
 @pytest.mark.parametrize(("function", "said"), [
     (cut, "steps like"), (cut, "x = np.exp(-x) is not in all steps"),
     (from_far, "xs.append(np.sin(xs[-4]) + np.cos(xs[-1])) reads what a certain step made, or one more than two"),
-    (all_are_read, "a loop would leave no fewer operations"), (growing, "shapes or operations change"), (all_fit, ""),
+    (all_are_read, "a loop would leave no fewer operations"), (growing, "shapes or operations change"),
+    (all_fit, ""), (some_are_equal, ""),
 ])
 def test_the_report_says_which_line_broke_a_pattern(function, said):
     f = sg.jit(function)

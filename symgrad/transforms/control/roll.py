@@ -144,8 +144,7 @@ class _RepeatLoop:
 
 def _loop(program: Program, nodes: Sequence[Node], least: int) -> _RepeatLoop | None:
     """Find the longest repeat that is a loop, and pays."""
-    words = copy_words(nodes)
-    place = {node: k for k, node in enumerate(nodes)}
+    words, place = copy_words(nodes), {node: k for k, node in enumerate(nodes)}
     even = repeats(nodes, words, least)
     most = max([period * count for _, period, count in even], default=0)
     larger = [one for one in uneven(nodes, words, least) if len(one[1]) * len(one[1][0]) > most]
@@ -250,6 +249,10 @@ def unrolled(program: Program, least: int = REPEATED) -> list[str]:
     found = repeats(nodes, words, least)
     patterns = [(start, Counter(words[start : start + period].tolist())) for start, period, _ in found]
     taken = np.zeros(len(nodes), bool)
+    for begins, filled in uneven(nodes, words, least):
+        loop = _part(program, begins, filled, place, least)
+        if loop is not None:
+            taken[[place[node] for node in (*loop.own, *loop.ahead) if node in place]] = True
     said: dict[str, None] = {}
     for (start, period, copies), (_, pattern) in zip(found, patterns, strict=True):
         end = start + copies * period
