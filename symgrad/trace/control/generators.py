@@ -37,7 +37,8 @@ def folded(name: str, frame: FrameType, generator: Any, *start: Any) -> Any:
         return None
     if not is_user_code(code.co_filename) or code not in frame.f_code.co_consts:
         return None
-    own = tuple([one for one in code.co_freevars if one in frame.f_code.co_cellvars and not _sets(frame.f_code, one)])
+    maker = frame.f_code
+    own = tuple([one for one in code.co_freevars if one in maker.co_cellvars and not _is_set_inside(maker, one)])
     loop = _loop_code(code, code.co_filename, name, own)
     cells = [one for one in gc.get_referents(generator, own_frame) if type(one) is CellType]
     held = dict(zip(code.co_freevars[::-1], cells[::-1], strict=False))
@@ -53,11 +54,11 @@ def folded(name: str, frame: FrameType, generator: Any, *start: Any) -> Any:
 
 
 @cache
-def _sets(code: CodeType, name: str) -> bool:
+def _is_set_inside(code: CodeType, name: str) -> bool:
     """Whether a function within a code sets a variable of it."""
     inner = [one for one in code.co_consts if isinstance(one, CodeType) and name in one.co_freevars]
     return any(
-        _sets(one, name) or any(i.argval == name and i.opname in _SETS for i in dis.get_instructions(one))
+        _is_set_inside(one, name) or any(i.argval == name and i.opname in _SETS for i in dis.get_instructions(one))
         for one in inner
     )
 
@@ -78,10 +79,10 @@ def _loop_code(code: CodeType, _file: str, name: str, own: tuple[str, ...]) -> C
     for depth, part in reversed([*enumerate(expression.generators)]):
         for condition in reversed(part.ifs):
             body = [ast.copy_location(ast.If(condition, body, []), condition)]
-        taken = ast.Call(ast.Attribute(_read(_ROWS), "pop", ast.Load()), [], [])  # and no name holds it
+        taken = ast.Call(ast.Attribute(_variable(_ROWS), "pop", ast.Load()), [], [])  # and no name holds it
         source = part.iter if depth else ast.copy_location(taken, part.iter)
         body = [ast.copy_location(ast.For(part.target, source, body, []), part.target)]
-    last = _read(_TOTAL) if name == "sum" else ast.Constant(name == "all")
+    last = _variable(_TOTAL) if name == "sum" else ast.Constant(name == "all")
     names = [*own, _ROWS, *([_TOTAL] if name == "sum" else [])]
     (loop,) = _codes(code, _function("loop", names, [*body, ast.Return(last)]), "loop", expression)
     return loop.replace(co_name=code.co_name) if {*loop.co_freevars} <= {*code.co_freevars} else None
@@ -116,7 +117,7 @@ def _tree(filename: str) -> ast.Module:
 
 def _codes(code: CodeType, body: ast.stmt, name: str, at: ast.expr) -> list[CodeType]:
     """Compile a statement where a code's free variables are a function's; return the codes of functions in it."""
-    every = [body, ast.Return(_read(name))] if name else [body]
+    every = [body, ast.Return(_variable(name))] if name else [body]
     outer = ast.copy_location(_function("closure", list(code.co_freevars), every), at)
     imports = [one for one in _tree(code.co_filename).body if isinstance(one, (ast.Import, ast.ImportFrom))]
     module = ast.fix_missing_locations(ast.Module([*imports, outer], []))  # calls of what is imported are other code
@@ -132,22 +133,22 @@ def _function(name: str, names: list[str], body: list[Any]) -> ast.FunctionDef:
     return made
 
 
-def _read(name: str) -> ast.Name:
+def _variable(name: str) -> ast.Name:
     return ast.Name(name, ast.Load())
 
 
-def _added(item: ast.expr) -> list[ast.stmt]:
-    total = ast.BinOp(_read(_TOTAL), ast.Add(), _read(_ITEM))
+def _adding(item: ast.expr) -> list[ast.stmt]:
+    total = ast.BinOp(_variable(_TOTAL), ast.Add(), _variable(_ITEM))
     made = [ast.Assign([ast.Name(name, ast.Store())], value) for name, value in ((_ITEM, item), (_TOTAL, total))]
     return [ast.copy_location(one, item) for one in made]
 
 
-def _left(item: ast.expr, *, outcome: bool) -> list[ast.stmt]:
+def _leaving(item: ast.expr, *, outcome: bool) -> list[ast.stmt]:
     asked = item if outcome else ast.copy_location(ast.UnaryOp(ast.Not(), item), item)
     return [ast.copy_location(ast.If(asked, [ast.Return(ast.Constant(outcome))], []), item)]
 
 
 _ENDS: dict[str, Any] = {
-    "sum": _added, "any": lambda item: _left(item, outcome=True), "all": lambda item: _left(item, outcome=False),
+    "sum": _adding, "any": lambda item: _leaving(item, outcome=True), "all": lambda item: _leaving(item, outcome=False),
 }
 """What is done with each item."""

@@ -26,7 +26,7 @@ from symgrad.transforms.tuned import COUNTS, LONG_COPIES, LOOP_WEIGHT, PEELED, P
 Copies = Sequence[Sequence[Node]]
 """The nodes of copies of a step, in which what is at one place is a copy of each other."""
 
-Name = tuple[int, int, int]
+CopyName = tuple[int, int, int]
 """What a node is called in a copy."""
 
 
@@ -146,7 +146,7 @@ def uneven(nodes: Sequence[Node], words: Any, least: int) -> Iterator[tuple[Sequ
             continue  # they are all alike
         led = _led(begins, words, {*words[common].tolist()}, length)
         for starts in (begins, led) if led != begins else (begins,):
-            filled = _filled([_named(nodes, words, a, b) for a, b in pairwise([*starts, len(nodes)])])
+            filled = _filled([_named_nodes(nodes, words, a, b) for a, b in pairwise([*starts, len(nodes)])])
             if filled is not None:
                 yield starts, filled
 
@@ -163,7 +163,7 @@ def _led(begins: Sequence[int], words: Any, common: Collection[int], most: int) 
     return found
 
 
-def _named(nodes: Sequence[Node], words: Any, first: int, end: int) -> dict[Name, Node]:
+def _named_nodes(nodes: Sequence[Node], words: Any, first: int, end: int) -> dict[CopyName, Node]:
     """Return nodes by their word, the array that a slice is of, and how often such came before."""
     often: Counter[tuple[int, int]] = Counter()
     named = {}
@@ -174,9 +174,9 @@ def _named(nodes: Sequence[Node], words: Any, first: int, end: int) -> dict[Name
     return named
 
 
-def _filled(copies: list[dict[Name, Node]]) -> Copies | None:
+def _filled(copies: list[dict[CopyName, Node]]) -> Copies | None:
     """Return copies of equal length, of some that lack nodes; the last ones may be none."""
-    longest: dict[Name, Node] = max(copies[:-1], key=len)
+    longest: dict[CopyName, Node] = max(copies[:-1], key=len)
     place = {name: (j, 0) for j, name in enumerate(longest)}
     for copy in copies[:-1]:
         before = 0
@@ -220,7 +220,9 @@ def _filled(copies: list[dict[Name, Node]]) -> Copies | None:
     return [[copy[name] for name in order] for copy in copies[:end]]
 
 
-def _unread(name: Name, like: Node, k: int, copies: Sequence[dict[Name, Node]], reads: dict[Any, Any]) -> Node | None:
+def _unread(
+    name: CopyName, like: Node, k: int, copies: Sequence[dict[CopyName, Node]], reads: dict[Any, Any],
+) -> Node | None:
     """Make the node of a copy that no one reads, if what it reads is known, and a call cannot fail by it alone."""
     found = [reads[name, a] for a in range(len(like.inputs))]
     inputs = [of if isinstance(of, Node) else copies[k - of[0]].get(of[1]) if of else None for of in found]

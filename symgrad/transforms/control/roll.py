@@ -148,14 +148,14 @@ def _loop(program: Program, nodes: Sequence[Node], least: int) -> _RepeatLoop | 
     even = repeats(nodes, words, least)
     most = max([period * count for _, period, count in even], default=0)
     larger = [one for one in uneven(nodes, words, least) if len(one[1]) * len(one[1][0]) > most]
-    loops = [loop for one in larger if (loop := _part(program, *one, place, least)) is not None]
+    loops = [loop for one in larger if (loop := _longest_part(program, *one, place, least)) is not None]
     if loops:
         return max(loops, key=lambda loop: (len(loop.copies), -len(loop.state)))
-    tried = (_part(program, *copies_of(nodes, *one), place, least) for one in even)
+    tried = (_longest_part(program, *copies_of(nodes, *one), place, least) for one in even)
     return next((loop for loop in tried if loop is not None), None)
 
 
-def _part(
+def _longest_part(
     program: Program, begins: Sequence[int], copies: Copies, place: dict[Node, int], least: int,
 ) -> _RepeatLoop | None:
     """Return the loop of most copies of a repeat, without some at its ends; None where there is none that pays."""
@@ -250,7 +250,7 @@ def unrolled(program: Program, least: int = REPEATED) -> list[str]:
     patterns = [(start, Counter(words[start : start + period].tolist())) for start, period, _ in found]
     taken = np.zeros(len(nodes), bool)
     for begins, filled in uneven(nodes, words, least):
-        loop = _part(program, begins, filled, place, least)
+        loop = _longest_part(program, begins, filled, place, least)
         if loop is not None:
             taken[[place[node] for node in (*loop.own, *loop.ahead) if node in place]] = True
     said: dict[str, None] = {}
