@@ -84,6 +84,15 @@ class Program:
         return tuple(sorted(seen, key=BY_NUMBER))
 
     @cached_property
+    def readers(self) -> dict[Node, list[Node]]:
+        """The nodes that read each node, in their order."""
+        found: dict[Node, list[Node]] = {node: [] for node in self.nodes()}
+        for node in self.nodes():
+            for i in dict.fromkeys(node.inputs):
+                found.setdefault(i, []).append(node)  # one of the caller's
+        return found
+
+    @cached_property
     def ops(self) -> frozenset[Op]:
         """Its ops: what a pass looks for is mostly not there."""
         return frozenset([node.op for node in self.nodes()])

@@ -132,7 +132,8 @@ def trace(
             watching: Callable[[], Any] = nullcontext
             if asked is not None and outer is None and asked.lengths is not None:
                 lengths = asked.lengths
-                asked.carrying = Carrying(lengths.carried - lengths.idle, lengths.differing, lengths.broken)
+                carried = lengths.carried - lengths.idle - lengths.resting
+                asked.carrying = Carrying(carried, lengths.differing, lengths.broken)
                 watching = asked.carrying.watching
             with installed(fun) if creation else nullcontext(), nothing_caught(opened=opened):
                 try:

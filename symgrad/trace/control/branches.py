@@ -7,6 +7,7 @@ the condition comes to the same, and a call where it does not goes to the path t
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -87,6 +88,9 @@ def level(branches: Branches | None) -> Iterator[list[Node]]:
     finally:
         branches.levels.pop()
 
+
+Loops = dict[tuple[FrameType, int, int], int]
+"""Loops, the innermost first: the frame, where each begins, its number where rounds are seen; and where it ends."""
 
 CALLERS = 8
 """So many callers of code that asks may have the loop it asks in."""
@@ -286,6 +290,8 @@ class Branches:
         self._counts: Counter[Line | None] = Counter()
         self._known: dict[Node, tuple[bool | int, int]] = {}  # what it came to, and the guard's number
         self._numbers: dict[int, Node] = {}
+        self._begun: dict[tuple[FrameType, int], int] = {}  # the number of each loop, where rounds are seen to begin
+        self._asking: dict[int, Loops] = {}  # the loops around, by the numbers of guards
         self._values: dict[Node, Any] = {}
         self._stands: dict[Node, Node] = {}
         self._dims: dict[Any, int] = {}
@@ -301,6 +307,7 @@ class Branches:
         """Ask of everything again, and tell what was taken before."""
         self._told = {**self._told, **{branch.place: branch.outcome for branch in self.taken}}
         self._counts, self._known, self._numbers, self._around = Counter(), {}, {}, []
+        self._begun, self._asking = {}, {}
         if self._graph is not None:
             self._graph.left, self._graph.watch = 0, None  # so that what is equal is one node again
 
@@ -353,18 +360,20 @@ class Branches:
         asked = trace.graph.first.get(node, node)
         self.clock += 1
         known = self._known
-        if self.policy is not None and asked not in known and not node.is_constant:
-            known = self.policy.known(user_frame(), known)
-        if asked not in known:
+        policy = None if node.is_constant or self.policy is None or asked in self.policy.same else self.policy
+        if policy is not None and asked not in known:
+            known = policy.known(user_frame(), known)
+        if asked not in known or self._is_of_another_loop(known[asked][1]):
             line, frame = user_line(), user_frame()
             if frame is not None and self.lengths is not None:
                 self.lengths.seek(frame)
             place = line, self._counts[line]
             outcome: bool | int | None = None
-            if self.policy is not None and frame is not None and node.dtype.kind == "b" and not node.is_constant:
-                outcome = self.policy(frame)
+            if policy is not None and frame is not None and node.dtype.kind == "b":
+                outcome = policy(frame)
             if outcome is None:
-                told, found = self._told.get(place), self._found(node, frame)
+                told = self._told.get(place)
+                found = np.asarray(known[asked][0]) if asked in known else self._found(node, frame)
                 if found is None and self.unknown and self.lengths is not None and self:
                     self.lengths.ask_all()
                 if found is None:
@@ -382,6 +391,35 @@ class Branches:
         elif known[asked][1] >= 0:
             self.again.append((self.clock, known[asked][1]))
         return known[asked][0]
+
+    def condition(self, number: int) -> Node | None:
+        """Return what a guard looks at."""
+        return self._numbers.get(number)
+
+    def asked_in_many(self, numbers: Iterable[int], clocks: Sequence[int]) -> set[int]:
+        """Return those guards of a loop whose conditions several of its rounds asked; `clocks` say when these began."""
+        of = {number: bisect_left(clocks, self.seen[number].clock) for number in numbers if number in self.seen}
+        first, end = [bisect_left(self.again, (clock,)) for clock in (clocks[0], clocks[-1] + 1)]
+        return {
+            number for clock, number in self.again[first:end]
+            if number in of and bisect_left(clocks, clock) > of[number]
+        }
+
+    def _is_of_another_loop(self, number: int) -> bool:
+        """Whether a guard is of a loop that has ended: one that asks the same may go other ways at other arguments."""
+        before = self._asking.get(number, {})
+        return bool(before) and not before.keys() <= self._loops_around(user_frame()).keys()
+
+    def _loops_around(self, frame: FrameType | None) -> Loops:
+        """Return the loops around a frame's code, the innermost first."""
+        found: Loops = {}
+        for _ in range(CALLERS):
+            if frame is None or not is_user_code(frame.f_code.co_filename):
+                break
+            around = loops_around(frame.f_code, frame.f_lasti)
+            found |= {(frame, head, self._begun.get((frame, head), -1)): end for head, end in around}
+            frame = frame.f_back
+        return found
 
     def _found(self, node: Node, frame: FrameType | None) -> Any:
         """Compute a value; what has none in a round that the call has not is as in the round before.
@@ -413,6 +451,8 @@ class Branches:
             name: [as_node(trace, one) if type(one) is Tracer and one.owner is trace else None for one in settled(each)]
             for name, each in grown.items()
         }
+        if left < 0:
+            self._begun[frame, frame.f_lasti] = loop
         self.heads.append(Head(loop, own, len(trace.graph), len(self.taken), self.clock, appended, left))
         if self.policy is not None:
             self.policy.begin(loop)
@@ -432,9 +472,10 @@ class Branches:
     def _record(self, trace: Trace, node: Node, frame: FrameType | None, branch: Branch) -> int:
         number = len(self.taken)
         if frame is not None:
-            around = self._within(trace.graph, frame)
+            around = self._asking[number] = self._loops_around(frame)
+            self._stand_apart(trace.graph, around)
             if self.policy is None or self.policy.left >= 0 or self.policy.short:
-                own = moment(trace, frame, frame.f_locals)._replace(around=around)
+                own = moment(trace, frame, frame.f_locals)._replace(around=tuple([one[:2] for one in around]))
                 self.seen[number] = self.moments[number] = own
             self._numbers[number] = trace.graph.first.get(node, node)
         params = branch.outcome, number
@@ -442,23 +483,14 @@ class Branches:
         self.taken.append(branch)
         return number
 
-    def _within(self, graph: Graph, frame: FrameType) -> tuple[tuple[FrameType, int], ...]:
-        """Let expressions behind the loops that ask be nodes of their own; return these, the innermost first.
+    def _stand_apart(self, graph: Graph, loops: Loops) -> None:
+        """Let expressions behind the loops that ask be nodes of their own.
 
         Behind ``b = a; a = 0.7 * a`` the value of ``0.7 * b`` is that of `a` where there was a round, and only there.
         """
-        up: FrameType | None = frame
-        found: list[tuple[FrameType, int]] = []
-        for _ in range(CALLERS):
-            if up is None or not is_user_code(up.f_code.co_filename):
-                break
-            loops = loops_around(up.f_code, up.f_lasti)
-            found += [(up, head) for head, _ in loops]
-            if loops and (up, *loops[0]) not in self._around:
-                self._around.append((up, *loops[0]))
-            up = up.f_back
+        innermost = {frame: (frame, head, end) for (frame, head, _), end in reversed(loops.items())}
+        self._around += [one for one in innermost.values() if one not in self._around]
         self._graph, graph.watch = graph, self._leave
-        return tuple(found)
 
     def _leave(self) -> None:
         if any(not head <= up.f_lasti <= end for up, head, end in self._around) and self._graph is not None:

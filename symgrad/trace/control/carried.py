@@ -61,6 +61,7 @@ class Carrying:
         rounds, begun: the number of the round that a loop is in, and of the loop, by its frame.
         lists: those that loops only append to, and what they had, by their names.
         ending: the loop that has ended just now; else -1.
+        traced: those that did so.
         told: whether code ran that may tell traced numbers from plain ones where it would say nothing.
     """
 
@@ -75,6 +76,7 @@ class Carrying:
         self.begun: dict[FrameType, dict[int, int]] = {}
         self.lists: dict[tuple[FrameType, int], dict[str, tuple[list[Any], list[Any]]]] = {}
         self.told, self.ending = False, -1
+        self.traced: set[Key] = set()
 
     @contextmanager
     def watching(self) -> Iterator[None]:
@@ -175,6 +177,7 @@ class Carrying:
                 node, weak = value.node, value.weak
             elif is_plain_number(value):
                 node, weak = constant(trace, value), WEAK.get(kind)
+                self.traced.add((frame.f_code, at))
             else:
                 return value
             count -= 1  # no two are one node

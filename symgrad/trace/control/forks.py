@@ -180,31 +180,47 @@ class Turning:
 
 
 class Policy:
-    """Tells conditions in the rounds of one loop where to go: each way once in each round, by the number of the run."""
+    """Tells conditions in the rounds of loops where to go: each way once in each round, by the number of the run.
 
-    def __init__(self, heads: Sequence[Head], ways: Sequence[Told], run: int, short: bool) -> None:
-        """Begin before the first round; each `while` in the rounds may go round a `short` time."""
-        self.loop, self.rounds, self.ways, self.run = heads[0].loop, len(heads) - 1, ways, run
+    Attributes:
+        counts: the loops, and how many rounds are traced of each.
+        loop, round: the loop that has begun last, and the number of its round; -1 outside of them.
+        same: conditions that are not told.
+    """
+
+    def __init__(self, loops: Sequence[Asking], ways: Sequence[Told], run: int, short: bool) -> None:
+        """Begin before the first round; each `while` in the rounds may go round a `short` time.
+
+        Of several loops none is left.
+        """
+        heads, self.ways, self.run = loops[0].heads, ways, run
+        self.counts = {one.heads[0].loop: len(one.heads) - 1 for one in loops}
+        self.same = {node for one in loops for node in one.same}
         self.others = {place: outcome for way in reversed(ways) for place, outcome in reversed(way)}
         self.short, self.turning = short, list[Turning]()
         self.known_now: dict[Node, tuple[Any, int]] = {}
         self.left = heads[-1].left
         self.open, self.exits = self.left >= 0, exits_for(heads[0].moment, self.left)
+        self.loop, self._last = -1, loops[-1].heads[0].loop
         if self.left >= 0:  # it would go on
-            self.rounds = max(AHEAD * self.rounds, FORWARD)
+            self.counts[self._last] = max(AHEAD * self.counts[self._last], FORWARD)
         self.round, self.asked, self.untold, self.many = -1, 0, set[Any](), 0
 
     def begin(self, loop: int) -> None:
-        """Begin a round of a loop."""
-        if loop == self.loop:
-            self.round, self.asked, self.untold, self.many = self.round + 1, 0, set(), 0
-            self.turning, self.known_now = [], {}
+        """Begin a round of a loop; behind the last one of one that others follow it is outside again."""
+        if loop not in self.counts:
+            return
+        self.round = self.round + 1 if loop == self.loop else 0
+        self.loop, self.asked, self.untold, self.many = loop, 0, set(), 0
+        self.turning, self.known_now = [], {}
+        if self.round >= self.counts[loop] and loop != self._last:
+            self.round = -1
 
     def end(self, loop: int) -> None:
         """End a loop that ran out."""
         if loop == self.loop and self.left >= 0:
-            self.open = self.left in self.exits or self.round > self.rounds
-            self.rounds = min(self.round, self.rounds)
+            self.open = self.left in self.exits or self.round > self.counts[loop]
+            self.counts[loop] = min(self.round, self.counts[loop])
 
     def known(self, frame: FrameType | None, before: dict[Node, tuple[Any, int]]) -> dict[Node, tuple[Any, int]]:
         """Return what is known in the round that a frame asks in, each time that a `while` goes round by itself.
@@ -239,7 +255,7 @@ class Policy:
         if self.round < 0:
             return None
         self.many += 1
-        if self.round >= self.rounds or self.many > ASKED:
+        if self.round >= self.counts[self.loop] or self.many > ASKED:
             raise Enough
         place = frame.f_code, position(frame.f_code, frame.f_lasti)
         head, goes_on = turns(frame.f_code).get(place[1], (-1, None))
@@ -285,6 +301,54 @@ def turn(k: int, run: int, ways: int) -> int:
     return (k + k // ways + run) % ways
 
 
+class Asking(NamedTuple):
+    """A loop that asks conditions in its rounds.
+
+    Attributes:
+        heads, around: as of a `Fork`.
+        guards: of each round the guards in it.
+        inner: the numbers of those that say how often a `while` in a round goes round, or are asked in one.
+        same: conditions that are the same for all rounds.
+        leaves: the last round leaves it.
+    """
+
+    heads: list[Head]
+    around: dict[Any, Any]
+    guards: list[list[Node]]
+    inner: set[int]
+    same: set[Node | None]
+    leaves: bool
+
+    @property
+    def key(self) -> tuple[CodeType, int]:
+        """Where it stands."""
+        return self.heads[0].moment.code, self.heads[0].moment.at
+
+    def gone(self, skipped: Collection[int]) -> list[Way]:
+        """Return which ways its rounds went, but for some guards."""
+        return [
+            tuple([node.param("outcome") for node in each if node.param("number") not in skipped])
+            for each in self.guards
+        ]
+
+    def ways(self, branches: Branches, skipped: Collection[int]) -> dict[Told, None]:
+        """Return the ways, each once and with the places of what it was told, of all rounds that do not leave it."""
+        return dict.fromkeys([
+            tuple([
+                ((at.code, position(at.code, at.at)), node.param("outcome")) for node in each
+                if node.param("number") not in skipped and (at := branches.moments.get(node.param("number")))
+            ]) for each in self.guards[: len(self.guards) - self.leaves]
+        ])
+
+    def is_known(self, traced: Sequence[Mapping[Way, Round]], skipped: Collection[int]) -> bool:
+        """Whether its rounds are traced for the ways that they went."""
+        gone = self.gone(skipped)
+        return all(
+            way in each and each[way].leaves is (self.leaves and k == len(gone) - 1)
+            for k, (way, each) in enumerate(zip(gone, traced, strict=False))
+        )
+
+
 def forks_of(
     trace: Trace, branches: Branches, guards: Sequence[Node], run: Callable[[], Any], begun: int = 0,
 ) -> list[Fork]:
@@ -297,12 +361,52 @@ def forks_of(
         run: runs it.
         begun: how many loops had begun before.
     """
+    def traced(loops: list[Asking], ways: Iterable[Told], *, short: bool = False) -> list[Traced]:
+        return _traced(trace, branches, loops, [*ways], run, begun, short)
+
+    every_loop, lengths = _asking(branches, guards), branches.lengths
+    together = _together(branches, every_loop, traced)
+    found: list[Fork] = []
+    runs = 0
+    for loop in every_loop:
+        heads, key, number = loop.heads, loop.key, loop.heads[0].loop
+        left, inner = heads[-1].left >= 0, loop.inner
+        for skipped in (inner, set[int]())[not inner or lengths is None or key in lengths.longer :]:
+            ways = loop.ways(branches, skipped)
+            known: dict[Told, None] = {} if lengths is None else lengths.ways.setdefault((*key, bool(skipped)), {})
+            every = {**ways, **known}
+            if len(ways) > WAYS or (
+                len(every) < 2 and not loop.leaves and not skipped and number not in branches.through
+            ):
+                continue
+            opened, rounds = (False, None) if skipped else together.get(number, (False, None))
+            for some in (every, ways)[len(every) > WAYS or len(every) == len(ways) :]:
+                if rounds is None or not loop.is_known(rounds, skipped):
+                    runs += len(some)
+                    if runs > RUNS:
+                        break
+                    ((opened, rounds),) = traced([loop], some, short=bool(skipped))
+                if rounds is not None and loop.is_known(rounds, skipped):
+                    known |= ways
+                    found.append(Fork(
+                        heads, loop.guards, loop.gone(skipped), rounds, left, opened, loop.around, branches.agree,
+                        key if skipped else None,
+                    ))
+                    break
+            else:
+                continue
+            break
+    branches.forks += found
+    return found
+
+
+def _asking(branches: Branches, guards: Sequence[Node]) -> list[Asking]:
+    """List the loops whose rounds ask conditions alone."""
     there = {node.param("number"): node for node in guards}
     loops: dict[int, list[Head]] = {}
     for head in branches.heads:
         loops.setdefault(head.loop, []).append(head)
-    found: list[Fork] = []
-    runs = 0
+    found: list[Asking] = []
     for loop, every_head in loops.items():
         heads, around = every_head, dict[Any, Any]()
         moment = heads[0].moment
@@ -317,88 +421,83 @@ def forks_of(
                 around = asked.variables
             else:
                 heads = heads[:-1]
-        own = [[there.get(k) for k in range(a.guards, b.guards)] for a, b in pairwise(heads)]
+        numbers = range(heads[0].guards, heads[-1].guards)
+        fixed = branches.asked_in_many(numbers, [head.clock for head in heads])
+        own = [[there.get(k) for k in range(a.guards, b.guards) if k not in fixed] for a, b in pairwise(heads)]
         least = 1 if heads[-1].left >= 0 and heads[-1].left == falls_out(moment.code, moment.at)[0] else LEAST
-        if heads[0].guards == heads[-1].guards or len(own) < least or runs_out(moment.code, moment.at) is None or any(
+        if not any(own) or len(own) < least or runs_out(moment.code, moment.at) is None or any(
             node is None or type(node.param("outcome")) is not bool
             or ((at := branches.moments.get(node.param("number"))) is not None and at.counts)  # `whiles` knows these
             for each in own for node in each
         ) or remembers(moment):
             continue
-        rounds: list[list[Node]] = own  # type: ignore[assignment]  # they are there
-        key, lengths = (moment.code, moment.at), branches.lengths
         inner = {
-            number for number in range(heads[0].guards, heads[-1].guards)
-            if (at := branches.moments.get(number)) is not None and is_turn(at, moment)
+            number for number in numbers if (at := branches.moments.get(number)) is not None and is_turn(at, moment)
         }
-        for skipped in (inner, set[int]())[not inner or lengths is None or key in lengths.longer :]:
-            gone = [
-                tuple([node.param("outcome") for node in each if node.param("number") not in skipped])
-                for each in rounds
-            ]
-            leaves = heads[-1].left >= 0 and loop not in branches.through
-            ways = dict.fromkeys([
-                tuple([
-                    ((at.code, position(at.code, at.at)), node.param("outcome")) for node in each
-                    if node.param("number") not in skipped and (at := branches.moments.get(node.param("number")))
-                ]) for each in rounds[: len(gone) - leaves]
-            ])
-            known: dict[Told, None] = {} if lengths is None else lengths.ways.setdefault((*key, bool(skipped)), {})
-            every = {**ways, **known}
-            if len(ways) > WAYS or (
-                len(every) < 2 and not leaves and not skipped and loop not in branches.through
-            ):
-                continue
-            for some in (every, ways)[len(every) > WAYS or len(every) == len(ways) :]:
-                runs += len(some)
-                if runs > RUNS:
-                    break
-                opened, traced = _traced(trace, branches, heads, [*some], run, begun, bool(skipped))
-                if traced is not None and all(
-                    way in each and each[way].leaves is (leaves and k == len(gone) - 1)
-                    for k, (way, each) in enumerate(zip(gone, traced, strict=False))
-                ):
-                    known |= ways
-                    found.append(Fork(
-                        heads, rounds, gone, traced, heads[-1].left >= 0, opened, around, branches.agree,
-                        key if skipped else None,
-                    ))
-                    break
-            else:
-                continue
-            break
-    branches.forks += found
+        rounds: list[list[Node]] = own  # type: ignore[assignment]  # they are there
+        leaves = heads[-1].left >= 0 and loop not in branches.through
+        found.append(Asking(heads, around, rounds, inner, {branches.condition(k) for k in fixed}, leaves))
+    return found
+
+
+Traced = tuple[bool, list[dict[Way, Round]] | None]
+"""Whether a loop may have more rounds than are traced; and of each round what it is for each way, or None."""
+
+
+def _together(
+    branches: Branches, every_loop: Sequence[Asking], traced: Callable[[list[Asking], Iterable[Told]], list[Traced]],
+) -> dict[int, Traced]:
+    """Trace the loops that Python comes to several times in one place, as those in rounds of others, at once."""
+    groups: dict[tuple[CodeType, int], list[Asking]] = {}
+    for loop in every_loop:
+        if not loop.inner and loop.heads[-1].left < 0:
+            groups.setdefault(loop.key, []).append(loop)
+    found: dict[int, Traced] = {}
+    for key, loops in groups.items():
+        ways = {way: None for loop in loops for way in loop.ways(branches, ())}
+        if branches.lengths is not None:
+            ways |= branches.lengths.ways.get((*key, False), {})
+        if len(loops) > 1 and 1 < len(ways) <= WAYS:
+            found |= zip([loop.heads[0].loop for loop in loops], traced(loops, ways), strict=True)
     return found
 
 
 def _traced(
-    trace: Trace, branches: Branches, heads: list[Head], ways: list[Told], run: Callable[[], Any],
-    begun: int, short: bool,
-) -> tuple[bool, list[dict[Way, Round]] | None]:
-    """Trace all rounds of a loop for each way, or in which they leave it; None where they end in another number.
+    trace: Trace, branches: Branches, loops: list[Asking], ways: list[Told], run: Callable[[], Any], begun: int,
+    short: bool,
+) -> list[Traced]:
+    """Trace all rounds of loops for each way, or in which they leave it; None where they end in another number.
 
-    Returned is first whether there may be more of them. Which ways a round can go may depend on plain values, as its
-    number.
+    Which ways a round can go may depend on plain values, as its number.
     """
-    policies = [Policy(heads, ways, k, short) for k in range(len(ways))]
-    runs = [_forced(trace, branches, policy, run, begun, heads[0].nodes) for policy in policies]
+    policies = [Policy(loops, ways, k, short) for k in range(len(ways))]
+    runs = [_forced(trace, branches, policy, run, begun, loops[0].heads[0].nodes) for policy in policies]
     opened = any(policy.open for policy in policies)
-    if any(each is None or len(each) != len(runs[0] or ()) for each in runs):
-        return opened, None
-    rounds: list[dict[Way, Round]] = []
-    for every in zip(*[each or () for each in runs], strict=True):
-        rounds.append({})
-        for _, _, exits in reversed(every):
-            rounds[-1] |= exits
-        for way, one, _ in every:
-            rounds[-1][way] = one
-    return opened, rounds
+    found: list[Traced] = []
+    for loop in [each.heads[0].loop for each in loops]:
+        own = [each.get(loop) for each in runs]
+        if any(each is None or len(each) != len(own[0] or ()) for each in own):
+            found.append((opened, None))
+            continue
+        rounds: list[dict[Way, Round]] = []
+        for every in zip(*[each or () for each in own], strict=True):
+            rounds.append({})
+            for _, _, exits in reversed(every):
+                rounds[-1] |= exits
+            for way, one, _ in every:
+                rounds[-1][way] = one
+        found.append((opened, rounds))
+    return found
+
+
+Forced = list[tuple[Way, Round, dict[Way, Round]]]
+"""Of each round of a loop the way that it was told, what it is, and those that leave the loop."""
 
 
 def _forced(
     trace: Trace, branches: Branches, policy: Policy, run: Callable[[], Any], begun: int, begin: int,
-) -> list[tuple[Way, Round, dict[Way, Round]]] | None:
-    """Run a function with its conditions told; return what the rounds are, and those that leave the loop, or None."""
+) -> dict[int, Forced | None]:
+    """Run a function with its conditions told; return what the rounds of its loops are, None where they are none."""
     fork = copy.copy(branches)
     fork.forget()
     fork.taken, fork.moments, fork.seen, fork.levels, fork.policy = [], {}, {}, [[]], policy
@@ -411,19 +510,30 @@ def _forced(
     except Enough:
         pass
     except Exception:  # noqa: BLE001 - a way that Python does not go may raise anything, and is no loop then
-        return None
+        return {}
     finally:
         trace.branches = before
         del (heard.refusals or [])[refused:]
+    heads: dict[int, list[Head]] = {}
+    for head in fork.heads:
+        heads.setdefault(head.loop, []).append(head)
     there = {node.param("number"): node for node in fork.levels[0]}
-    heads = [head for head in fork.heads if head.loop == policy.loop]
-    if len(heads) <= policy.rounds:
+    return {
+        loop: _rounds_told(fork, policy, there, heads.get(loop, ()), count) for loop, count in policy.counts.items()
+    }
+
+
+def _rounds_told(
+    fork: Branches, policy: Policy, there: Mapping[int, Node], heads: Sequence[Head], count: int,
+) -> Forced | None:
+    """Return what the rounds of a loop are that was told its ways; None where they are none of a loop."""
+    if len(heads) <= count:
         return None
-    found: list[tuple[Way, Round, dict[Way, Round]]] = []
+    found: Forced = []
     since: dict[Node | None, int] = {}
     told: set[Node] = set()
-    for first, end in pairwise(heads[: policy.rounds + 1]):
-        numbers = range(first.guards, end.guards)
+    for first, end in pairwise(heads[: count + 1]):
+        numbers = [k for k in range(first.guards, end.guards) if fork.condition(k) not in policy.same]
         if end.left >= 0 or any(k not in there or type(there[k].param("outcome")) is not bool for k in numbers):
             return None
         turned = {

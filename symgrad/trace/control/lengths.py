@@ -59,7 +59,8 @@ class Lengths:
         exact: loops that end by a condition, of which no round is traced that the call has not.
         carried: loops that carry plain numbers, which are traced.
         served: those of them that became loops so, in some call.
-        idle: those of them where they are not in this call.
+        idle: those of them where they are not in this call, which an exception ended.
+        resting: those that have plain numbers in this call, as no loop was made of them.
         differing: plain variables of loops that were seen to decide by such.
         expected: what a call gives with its plain numbers, while it is seen whether others give the same.
         ways: those that rounds of loops went, with what each `while` in them asked or without.
@@ -81,6 +82,7 @@ class Lengths:
         self.carried: set[tuple[CodeType, int]] = set()
         self.served: set[tuple[CodeType, int]] = set()
         self.idle: set[tuple[CodeType, int]] = set()
+        self.resting: set[tuple[CodeType, int]] = set()
         self.differing: dict[tuple[CodeType, int], tuple[str, ...]] = {}
         self.ways: dict[tuple[CodeType, int, bool], dict[Any, None]] = {}
         self.longer: set[tuple[CodeType, int]] = set()
@@ -99,7 +101,7 @@ class Lengths:
 
     def begin(self) -> None:
         """Begin with another call."""
-        self.now, self.idle = set(), set()
+        self.now, self.idle, self.resting = set(), set(), set()
         if self.aside:  # the exception was the user's
             self.modules, self.seeks, self.aside = self.modules | self.aside, True, {}
 
@@ -207,6 +209,9 @@ class Lengths:
         self.served |= {key for key in self.carried & asked.keys() if left.get(key, 0) * 2 < asked[key]}
         lost = self.carried & loops.keys() - self.served  # others are too short, or go one way only, in this call
         told = branches.carrying is not None and branches.carrying.told
+        traced = set() if branches.carrying is None else branches.carrying.traced
+        rests = {key for key in traced & self.served if left.get(key, 0) * 2 >= asked[key] > 0}
+        self.resting |= rests  # traced integers have 64 bits, also where they are in no loop
         if self.expected is not None or told:
             found = [branches.value(node) for node in branches.outputs]
             same = not told and all(map(_close, found, self.expected or ()))
@@ -219,7 +224,7 @@ class Lengths:
         if self.carried - before[0] and not branches.is_longer:
             expected = [branches.value(node) for node in branches.outputs]
             self.expected = None if any(value is None for value in expected) else expected
-        return (self.carried, len(self.differing)) != before
+        return bool(rests) or (self.carried, len(self.differing)) != before
 
     def differ(self, line: Line | None) -> list[str]:
         """List plain variables of loops at a line, which are paths for each of their values."""

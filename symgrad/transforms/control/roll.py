@@ -12,7 +12,6 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -91,6 +90,7 @@ class _RepeatLoop:
         state: for each carried value its place in a copy, how many copies back it is read, and where it begins.
         reads: for each operand of a place in a copy, what it is there.
         wanted: the nodes of copies that others read.
+        asks: whether guards look at some of them.
         why: where it is no loop, the node that is why, and what is wrong with it.
     """
 
@@ -103,6 +103,7 @@ class _RepeatLoop:
     state: dict[tuple[int, int], Node] = field(default_factory=dict)
     reads: dict[tuple[int, int], Any] = field(default_factory=dict)
     wanted: set[Node] = field(default_factory=set)
+    asks: bool = False
     why: tuple[Node, str] | None = None
 
     def pays(self, program: Program, least: int) -> bool:
@@ -110,23 +111,24 @@ class _RepeatLoop:
 
         A few steps on large arrays stay side by side, and so do a few layers with large weights.
         """
-        own = self.own
-        self.wanted = {i for node in program.nodes() if node not in own for i in node.inputs if i in own}
-        self.wanted |= own.intersection(program.outputs)
+        own, ends = self.own, self.own.intersection(program.outputs)
+        others = {node: [one for one in program.readers.get(node, ()) if one not in own] for node in own}
+        self.wanted = {node for node, readers in others.items() if readers} | ends
+        asked = {
+            node: [one.param("outcome") for one in readers if one.op.decides] for node, readers in others.items()
+            if any(one.op.decides for one in readers)
+        }
+        self.asks = bool(asked)
         if any(node.dtype is SEVERAL for node in self.wanted):
             return False
-        asked: dict[Node, list[Any]] = {}
-        for node in program.guards:
-            asked.setdefault(node.inputs[0], []).append(node.param("outcome"))
-        if not own.isdisjoint(asked) and any(map(may_fail, self.copies[-1])):
+        if asked and any(map(may_fail, self.copies[-1])):
             return False  # it would fail where a guard of an earlier copy leads elsewhere
-        read = {i for node in program.nodes() if node not in own and not node.op.decides for i in node.inputs}
-        read.update(program.outputs)
+        read = {node for node, readers in others.items() if not all(one.op.decides for one in readers)} | ends
         every = [(column, [asked.get(node) for node in column]) for column in zip(*self.copies, strict=True)]
         one_each = sum([  # whose guards are one
             len(column) for column, came in every
             if came[0] and [*map(type, came[0])] == [bool] and all(one == came[0] for one in came)
-            and read.isdisjoint(column)
+            and read.isdisjoint(column) and own.issuperset(column)
         ])
         apart = [row for row in self.rows if not all(node.is_constant for node in row)]
         runs = [[*_row_runs([_row_of(node) for node in row])] for row in apart]
@@ -165,9 +167,12 @@ def _longest_part(
         return None  # what is a loop is one in its middle
     ends = [(early, len(copies) - late) for early in range(PEELED + 1) for late in range(PEELED + 1)]
     parts = [(copies[first:end], begins[first]) for first, end in ends if enough(end - first, copies[0], least)]
-    loops = filter(_classified, (_repeat_loop(*part, place) for part in parts))
-    tries = len(parts) if program.guards else 1  # the last condition of a loop came to something else
-    return next((loop for loop in islice(loops, tries) if loop.pays(program, least)), None)
+    for loop in filter(_classified, (_repeat_loop(*part, place) for part in parts)):
+        if loop.pays(program, least):
+            return loop
+        if not loop.asks:  # the last condition of a loop came to something else
+            break
+    return None
 
 
 def _repeat_loop(copies: Copies, first: int, place: dict[Node, int]) -> _RepeatLoop:
