@@ -366,7 +366,7 @@ class Branches:
         if asked not in known or self._is_of_another_loop(known[asked][1]):
             line, frame = user_line(), user_frame()
             if frame is not None and self.lengths is not None:
-                self.lengths.seek(frame)
+                self.lengths.seek_around(frame)
             place = line, self._counts[line]
             outcome: bool | int | None = None
             if policy is not None and frame is not None and node.dtype.kind == "b":

@@ -30,12 +30,12 @@ from symgrad.ir.program import Program
 from symgrad.ir.shapes import is_static
 from symgrad.ops.control import UNTOLD
 from symgrad.trace.constants import constant
-from symgrad.trace.control.branches import Branches
+from symgrad.trace.control.branches import CALLERS, Branches
 from symgrad.trace.control.carried import deciding
 from symgrad.trace.control.generators import FOLDED, folded
 from symgrad.trace.control.reductions import EXTREMES, Accumulator
 from symgrad.trace.control.rounds import loop_around, reduced_lists
-from symgrad.trace.lines import callee
+from symgrad.trace.lines import callee, is_user_code
 from symgrad.trace.numpy.creation import steps_between
 from symgrad.trace.numpy.replaced import Replaced
 from symgrad.trace.state import Trace, current
@@ -122,6 +122,17 @@ class Lengths:
             self.again()
         if code.co_name == "<genexpr>" and frame.f_back is not None:
             self.seek(frame.f_back)  # a condition in what is summed
+
+    def seek_around(self, frame: FrameType) -> None:
+        """Do so for a frame that asks a condition, and for what sums where that is asked for a generator expression."""
+        self.seek(frame)
+        up = frame.f_back
+        for _ in range(CALLERS):
+            if up is None or not is_user_code(up.f_code.co_filename):
+                break
+            if up.f_code.co_name == "<genexpr>":
+                self.seek(up)
+            up = up.f_back
 
     def accumulate(self, trace: Trace, frame: FrameType, variables: dict[str, Any]) -> None:
         """Put what is asked of lists of numbers in their place, where nothing else is."""
