@@ -790,6 +790,43 @@ class _Writer:
             self.put(inner + 1, line)
         self.put(depth, f"a = a + 0.1 * h + 0.05 * last + 0.02 * {' + 0.03 * '.join([read for _, _, read in every])}")
 
+    def repeated(self, depth: int) -> None:
+        """Write loops that ask what others before them asked, maybe in loops, functions and sums, or in all rounds."""
+        rng = self.rng
+
+        def c() -> str:
+            return str(round(rng.uniform(-0.8, 1.0), 2))
+
+        asks = [f"v > {c()}", f"v * x[1] > {c()}", f"v < {c()}", "v > mean", f"w > {c()}"]
+        asks += [f"x[0] > {c()}", "n > 2", "mean > 0.1", f"h > {c()}", "m_ > 2"]
+        asks = rng.sample(asks, 3)
+        rows = rng.choice(["np.concatenate([x, A.ravel()])", "A.ravel()", "np.sin(A[:, 1])", "x"])
+        self.put(depth, f"h, last, m_, mean = {rng.choice(['0.0', 'x[0]'])}, 0.5, {rng.choice([0, 1])}, np.mean(A)\n"
+                        f"def part(u): return u if «u > {c()}» else {rng.choice(['0.3 * u', '-u', '0.2'])}")
+        for _ in range(rng.choice([2, 2, 3])):
+            inner = depth
+            if rng.random() < 0.3:
+                self.put(depth, rng.choice(["for r in range(3):", "for r in x:", "for r in range(n):"]))
+                inner = depth + 1
+            if rng.random() < 0.2:
+                term = rng.choice(["v * v", "part(v)", "1", "v - mean"])
+                ask = rng.choice([one for one in asks if "w" not in one and "m_" not in one] or ["v > 0.1"])
+                self.put(inner, f"h = 0.5 * h + 0.1 * sum({term} for v in {rows} if «{ask}»)")
+                continue
+            self.put(inner, f"w = 0.3\nfor v in {rows}:")
+            for _ in range(rng.randrange(1, 4)):
+                ask = rng.choice([*asks, *asks, f"{asks[0]} and {asks[1]}", f"not {asks[0]}"])
+                change = rng.choice([
+                    "h = 0.9 * h + 0.1 * v", "h = h - 0.1 * v * w", "last = v", "m_ = m_ + 1", "last = 0.5 * last + part(v)",
+                    "h = np.sin(h + v)", "m_ = m_ * 3 % 7", "m_ = m_ * 31 + 7", "h = h + 0.05 * part(v)", "continue",
+                ])
+                self.put(inner + 1, f"if «{ask}»: {change}")
+                if rng.random() < 0.3:
+                    self.put(inner + 1, rng.choice(["else: h = 0.8 * h", f"elif «{rng.choice(asks)}»: h = h + 0.2"]))
+            self.put(inner + 1, rng.choice(["w = v", "w = 0.5 * w + v", "pass", "h = 0.99 * h"]))
+        self.put(depth, "a = a + 0.1 * h + 0.05 * last + 0.01 * (m_ % 1000)")
+        self.put(depth, rng.choice([f"if «{asks[0].replace('v', 'x[2]').replace('w', 'b')}»: b = 0.5 * b", "pass"]))
+
     def helper(self, depth: int, s: list[str]) -> None:
         """Write a function of one number within, and call it as it is or by a mode."""
         rng = self.rng
@@ -833,17 +870,17 @@ def _drawn(rng: Random, seed: int, kind: str) -> Branching:
 
 def random_branching(
     seed: int, *, plain: bool = False, rounds: bool = False, left: bool = False, turning: bool = False,
-    grown: bool = False, nested: bool = False, habits: bool = False,
+    grown: bool = False, nested: bool = False, habits: bool = False, repeated: bool = False,
 ) -> Branching:
     """Write a program that NumPy runs, and that asks something.
 
     It may begin with a loop that decides by plain numbers, with one that calls a function and appends to lists, with
     one that is left and changes what is no variable of it, with one in whose rounds a `while` is `turning`, with one
-    whose lists have `grown` on some steps, or with loops in one another that are left.
+    whose lists have `grown` on some steps, with loops in one another that are left, or with loops that ask the same.
     """
     kinds = {
         "plain": plain, "rounds": rounds, "left": left, "turning": turning, "grown": grown, "nested": nested,
-        "habits": habits,
+        "habits": habits, "repeated": repeated,
     }
     kind = next((name for name, wanted in kinds.items() if wanted), "")
     for k in range(200):

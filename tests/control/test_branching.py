@@ -78,6 +78,11 @@ def test_loops_as_people_keep_state_in_them(seed):
     assert not wrong((seed,), INTERPRETED, habits=True)
 
 
+@pytest.mark.parametrize("seed", [90000, 90001, 90002])
+def test_loops_that_ask_the_same(seed):
+    assert not wrong((seed,), INTERPRETED, repeated=True)
+
+
 def test_a_condition_is_asked_again_in_a_way_that_is_tried():
     """A KeyError, once."""
     assert not wrong((2316,), INTERPRETED)
@@ -143,6 +148,12 @@ def test_many_loops_in_loops_that_are_left(start):
 @pytest.mark.parametrize("start", range(80000, 80400, 10))
 def test_many_as_people_keep_state_in_them(start):
     assert not wrong(range(start, start + 10), INTERPRETED, habits=True)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("start", range(90000, 90400, 10))
+def test_many_that_ask_the_same(start):
+    assert not wrong(range(start, start + 10), INTERPRETED, repeated=True)
 
 
 @pytest.mark.nightly

@@ -234,6 +234,14 @@ def test_gradients_are_those_of_the_unrolled_loop(name):
         np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-12 * np.max(np.abs(other)))
 
 
+@pytest.mark.parametrize("name", sorted(LOOPS.keys() - {"within"}))
+def test_a_value_and_what_its_gradient_keeps_are_one_loop(name):
+    """The former may end a step before, begin several variables with 0, and not be given what the latter is."""
+    f, args, _ = LOOPS[name]
+    program = sg.value_and_grad(f, argnums=tuple(range(len(args)))).lower(*args).stages.of("optimized")
+    assert [node.param("reverse") for node in program.nodes() if node.op.name == "scan"] == [False, True]
+
+
 def test_programs_do_not_grow_with_the_steps():
     p, y = LOOPS["rk4"][1]
 

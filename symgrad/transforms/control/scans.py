@@ -7,10 +7,11 @@ sum over the steps of products is one product behind the loop. A loop that carri
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import permutations
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -141,11 +142,11 @@ def loops_of(program: Program, *ops: Op) -> list[Node]:
 
 
 def join_scans(program: Program) -> Program:
-    """Make one loop of those that are given the same and carry the same on: a value's, and that of its derivative.
+    """Make one loop of those that carry the same on: a value's, and that of its derivative.
 
-    One may carry less than the other.
+    One may carry less than the other, and be given more.
     """
-    program = _wider_first(_with_equal_bodies(program))
+    program = _given_more(_wider_first(_with_equal_bodies(program)))
     changes: dict[Node, Change] = {}
     for nodes in _alike(program):
         left = sorted(nodes, key=lambda node: (-len(node.inputs), node.number))
@@ -205,52 +206,113 @@ def _wider_first(program: Program) -> Program:
 
     A loop that is made of what the other one gives stays behind it.
     """
-    first: dict[Node, list[Node]] = defaultdict(list)
+    order = _Order(program)
+    for nodes in _alike(program):
+        for one in nodes:
+            for wider in nodes:
+                able = one.number < wider.number and {*one.inputs} < {*wider.inputs}
+                if able and one not in order.behind(wider):
+                    order.first[one].append(wider)
+    return rebuild(order.ordered(), copied) if order.first else program
 
-    def behind(node: Node) -> list[Node]:
+
+class _Order:
+    """In which order nodes of a program are computed, where some come before others that do not read them."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.first: dict[Node, list[Node]] = defaultdict(list)
+
+    def behind(self, node: Node) -> list[Node]:
         """List what is before a node, itself last."""
         found: dict[Node, None] = {}
-        stack = [node]
+        stack, start = [node], self.program.start
         while stack:
             one = stack[-1]
-            more = [i for i in (*one.inputs, *first.get(one, ())) if i not in found and i.number >= program.start]
+            more = [i for i in (*one.inputs, *self.first.get(one, ())) if i not in found and i.number >= start]
             stack += more
             if not more:
                 found.setdefault(stack.pop())
         return [*found]
 
+    def ordered(self) -> Program:
+        """Return the program with its nodes in this order."""
+        made = replace(self.program)
+        before = [
+            node for one in self.program.nodes()
+            for node in (*[n for w in self.first.get(one, ()) for n in self.behind(w)], one)
+        ]
+        made.__dict__["_nodes"] = tuple(dict.fromkeys(before))
+        return made
+
+
+def _given_more(program: Program) -> Program:
+    """Give scans what others are given that carry no more on and are made of nothing of theirs."""
+    order, more = _Order(program), dict[Node, dict[tuple[bool, Node], Node]]()
     for nodes in _alike(program):
-        for one in nodes:
-            for wider in nodes:
-                able = one.number < wider.number and {*one.inputs} < {*wider.inputs}
-                if able and one not in behind(wider):
-                    first[one].append(wider)
-    if not first:
+        parts = [(node, Parts(node)) for node in nodes if node.op is scan]
+        begins = {node: Counter([own.outer[state] for state in own.state]) for node, own in parts}
+        for (whole, own), (node, other) in permutations(parts, 2):
+            able = begins[node] and begins[node] <= begins[whole] and not {*node.inputs} <= {*whole.inputs}
+            if able and more.keys().isdisjoint((whole, node)):
+                found: dict[tuple[bool, Node], Node] = {}
+                if _shared_states(own, nested(Graph(), own.body), other, found) is None:
+                    continue
+                needed = [one for _, one in found]
+                if any(whole in order.behind(one) for one in needed) or node in order.behind(whole):
+                    continue
+                more[whole] = found
+                order.first[whole] += needed
+    if not more:
         return program
-    ordered = replace(program)
-    before = [node for one in program.nodes() for node in (*[n for w in first.get(one, ()) for n in behind(w)], one)]
-    ordered.__dict__["_nodes"] = tuple(dict.fromkeys(before))
-    return rebuild(ordered, copied)
+    new: dict[Node, Node] = {}
+
+    def rewrite(graph: Graph, node: Node, inputs: tuple[Node, ...]) -> Node:
+        new[node] = copied(graph, node, inputs)
+        if node in more:
+            own, count, others = Parts(node), node.param("fixed"), more[node].items()
+            fixed, rows = [{one: x for (is_fixed, one), x in others if is_fixed is wanted} for wanted in (True, False)]
+            body, *counts = own.remade(
+                [*own.fixed, *fixed.values()], own.state, [*own.rows, *rows.values()], own.body.outputs,
+            )
+            fixed_there, rows_there = [[new.get(one, one) for one in some] for some in (fixed, rows)]
+            given = [*inputs[:count], *fixed_there, *inputs[count:], *rows_there]
+            named = {**node.named, "body": body, "fixed": counts[0]}
+            new[node] = make(graph, scan, *given, **named)
+        return new[node]
+
+    return rebuild(order.ordered(), rewrite)
 
 
-def _shared_states(whole: Parts, inner: Program, other: Parts) -> tuple[list[int], list[Node]] | None:
-    """Say which of a scan's states are another one's, and what that one's body gives in its place; None if not."""
+def _shared_states(
+    whole: Parts, inner: Program, other: Parts, more: dict[tuple[bool, Node], Node] | None = None,
+) -> tuple[list[int], list[Node]] | None:
+    """Say which of a scan's states are another one's, and what that one's body gives in its place; None if not.
+
+    What the other one is given and this one is not is put into `more`, with what stands for it.
+    """
     fixed, carried = len(whole.fixed), len(whole.state)
     outer = whole.node.inputs
     others = [k for k in reversed(range(len(outer))) if not fixed <= k < fixed + carried]
     at = {(k < fixed, outer[k]): inner.inputs[k] for k in others}  # of equal ones the first: a value's, not a tangent's
     values: list[Any] = []
     states: list[int] = []
+    scope: Any = inner.scope
     for k, (own, node) in enumerate(zip(other.body.inputs, other.node.inputs, strict=True)):
         if own in other.state:
             free = [j for j in range(carried) if outer[fixed + j] is node and j not in states]
-            states += free[:1]
+            called = [j for j in free if whole.state[j].param("name") == own.param("name")]
+            free = (called or free)[:1]  # several may begin with 0: the one that a derivative is of has its name
+            states += free
             values.append(inner.inputs[fixed + free[0]] if free else None)
-        else:
-            values.append(at.get((k < len(other.fixed), node)))
+            continue
+        key = k < len(other.fixed), node
+        if key not in at and more is not None:
+            at[key] = input_like(scope, own.param("name"), own)
+            more[key] = own
+        values.append(at.get(key))
     if None in values:
         return None
-    scope: Any = inner.scope
     if whole.first and replaced(scope, whole.node.param("test"), inner.inputs) != replaced(
         scope, other.node.param("test"), values,
     ):
