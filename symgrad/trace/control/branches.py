@@ -360,7 +360,9 @@ class Branches:
         asked = trace.graph.first.get(node, node)
         self.clock += 1
         known = self._known
-        policy = None if node.is_constant or self.policy is None or asked in self.policy.same else self.policy
+        policy = None if node.is_constant else self.policy
+        same = None if policy is None else policy.same.get(asked)
+        policy = policy if same is None else None
         if policy is not None and asked not in known:
             known = policy.known(user_frame(), known)
         if asked not in known or self._is_of_another_loop(known[asked][1]):
@@ -368,7 +370,7 @@ class Branches:
             if frame is not None and self.lengths is not None:
                 self.lengths.seek_around(frame)
             place = line, self._counts[line]
-            outcome: bool | int | None = None
+            outcome: bool | int | None = same
             if policy is not None and frame is not None and node.dtype.kind == "b":
                 outcome = policy(frame)
             if outcome is None:
@@ -392,9 +394,9 @@ class Branches:
             self.again.append((self.clock, known[asked][1]))
         return known[asked][0]
 
-    def condition(self, number: int) -> Node | None:
-        """Return what a guard looks at."""
-        return self._numbers.get(number)
+    def conditions(self, numbers: Iterable[int]) -> dict[Node, bool | int]:
+        """Return what guards look at, and what that came to."""
+        return {self._numbers[k]: self.taken[k].outcome for k in numbers if k in self._numbers}
 
     def asked_in_many(self, numbers: Iterable[int], clocks: Sequence[int]) -> set[int]:
         """Return those guards of a loop whose conditions several of its rounds asked; `clocks` say when these began."""

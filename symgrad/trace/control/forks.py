@@ -185,7 +185,7 @@ class Policy:
     Attributes:
         counts: the loops, and how many rounds are traced of each.
         loop, round: the loop that has begun last, and the number of its round; -1 outside of them.
-        same: conditions that are not told.
+        same: conditions that come to what they did in all rounds.
     """
 
     def __init__(self, loops: Sequence[Asking], ways: Sequence[Told], run: int, short: bool) -> None:
@@ -195,7 +195,7 @@ class Policy:
         """
         heads, self.ways, self.run = loops[0].heads, ways, run
         self.counts = {one.heads[0].loop: len(one.heads) - 1 for one in loops}
-        self.same = {node for one in loops for node in one.same}
+        self.same = {node: outcome for one in loops for node, outcome in one.same.items()}
         self.others = {place: outcome for way in reversed(ways) for place, outcome in reversed(way)}
         self.short, self.turning = short, list[Turning]()
         self.known_now: dict[Node, tuple[Any, int]] = {}
@@ -308,7 +308,7 @@ class Asking(NamedTuple):
         heads, around: as of a `Fork`.
         guards: of each round the guards in it.
         inner: the numbers of those that say how often a `while` in a round goes round, or are asked in one.
-        same: conditions that are the same for all rounds.
+        same: conditions that are the same for all rounds, and what they came to.
         leaves: the last round leaves it.
     """
 
@@ -316,7 +316,7 @@ class Asking(NamedTuple):
     around: dict[Any, Any]
     guards: list[list[Node]]
     inner: set[int]
-    same: set[Node | None]
+    same: dict[Node, Any]
     leaves: bool
 
     @property
@@ -436,7 +436,7 @@ def _asking(branches: Branches, guards: Sequence[Node]) -> list[Asking]:
         }
         rounds: list[list[Node]] = own  # type: ignore[assignment]  # they are there
         leaves = heads[-1].left >= 0 and loop not in branches.through
-        found.append(Asking(heads, around, rounds, inner, {branches.condition(k) for k in fixed}, leaves))
+        found.append(Asking(heads, around, rounds, inner, branches.conditions(fixed), leaves))
     return found
 
 
@@ -533,7 +533,7 @@ def _rounds_told(
     since: dict[Node | None, int] = {}
     told: set[Node] = set()
     for first, end in pairwise(heads[: count + 1]):
-        numbers = [k for k in range(first.guards, end.guards) if fork.condition(k) not in policy.same]
+        numbers = [k for k in range(first.guards, end.guards) if policy.same.keys().isdisjoint(fork.conditions([k]))]
         if end.left >= 0 or any(k not in there or type(there[k].param("outcome")) is not bool for k in numbers):
             return None
         turned = {
