@@ -106,8 +106,10 @@ def _dense(column: Column, params: Mapping[str, Any], batch: Mapping[str, Any]) 
         found = f"one of {np.shape(params[column.name])}" if column.name in params else f"of {[*params]} none"
         raise ArgumentError(f"the table {column.name!r} is to have the shape {wanted}; there is {found}",
                             instead="params of init(columns, seed)")
-    each = np.maximum(each, 0.0)
-    total = np.sum(params[column.name][np.maximum(found, 0)] * each[..., None], axis=1)
+    there = each > 0.0  # what is left out is no row of the batch: a lazy optimizer leaves the row as it is
+    each = np.where(there, each, 0.0)
+    rows = np.where(there[..., None], params[column.name][np.where(there, found, 0)], 0.0)
+    total = np.sum(rows * each[..., None], axis=1)
     if column.combiner == "sum":
         return total
     by = np.sum(each, axis=1) if column.combiner == "mean" else np.sqrt(np.sum(each * each, axis=1))

@@ -124,6 +124,25 @@ def test_gradients_of_tables(combiner, want):
     sg.check_grads(lambda tables: np.sum(np.sin(ft.dense(columns, tables, batch))), ({"ids_embedding": TABLE},))
 
 
+def test_what_is_left_out_is_no_row_of_the_batch():
+    """What is behind the last id, negative ids, weights that are not positive: a lazy step leaves other rows alone."""
+    columns = [ft.embedding(ft.weighted(ft.identity("ids", 6), "w"), 2)]
+    lazy, params = sg.optim.adam(0.1, sparse="lazy"), ft.init(columns, 0)
+    state = lazy.init(params)
+    step = sg.compile_step(lambda params, batch: np.sum(ft.dense(columns, params, batch) ** 2), lazy)
+    (name,) = params
+    for ids, weights in (
+        ([[0, 1], [2]], [[1, 1], [1]]), ([[3, -1, 5], [4, 0]], [[1, 1, 2], [1, 0]]), ([[-1], []], [[1], []]),
+    ):
+        batch, before = ft.encode(columns, {"ids": ids, "w": weights}), params[name]
+        params, state, _ = step(params, state, batch)
+        taken = {k for row, of in zip(ids, weights, strict=True) for k, w in zip(row, of, strict=True) if k >= 0 < w}
+        assert step.touched_rows == {name: len(taken)}
+        assert {*np.flatnonzero(np.any(params[name] != before, axis=1))} == taken
+    params[name][0] = np.nan
+    assert np.isfinite(ft.dense(columns, params, ft.encode(columns, {"ids": [[1, 2], []], "w": [[1, 1], []]}))).all()
+
+
 def test_tables_begin_alike_whatever_columns_there_are():
     words = ft.embedding(ft.hashed("words", 500), 16)
     one, two = ft.init([words], seed=3), ft.init([ft.embedding(IDS, 2), words], seed=3)

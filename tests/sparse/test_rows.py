@@ -126,6 +126,46 @@ def test_all_that_takes_rows() -> None:
             assert len(rows.indices) < 12, name
 
 
+def looped(E: Any, i: Any, m: Any) -> Any:
+    def step(h: Any, k: Any) -> Any:
+        return np.sin(h + np.where(k[1] > 0, E[k[0]], 0.0)), 0.0
+
+    return np.sum(sg.scan(step, np.zeros(4, E.dtype), np.stack([i, m], axis=1))[0])
+
+
+LEFT_OUT: dict[str, tuple[Any, list[int]]] = {
+    "rows": (lambda E, i, m: np.sum(np.where(m[:, None], E[i], 0.0) ** 2), [1, 3]),
+    "where it does not hold": (lambda E, i, m: np.sum(np.where(m[:, None], 0.0, E[i]) ** 2), [2]),
+    "all": (lambda E, i, m: np.sum(np.where(m[:, None] & (i[:, None] < 0), E[i], 0.0) ** 2), []),
+    "some elements": (lambda E, i, m: np.sum(np.where(m[:, None] & (np.arange(4) > 1), E[i], 0.0) ** 2), [1, 3]),
+    "under two conditions": (
+        lambda E, i, m: np.sum(np.where(m[:, None], E[i], 0.0) * np.where(i[:, None] < 3, E[i], 2.0)), [1, 2, 3]),
+    "of two": (lambda E, i, m: np.sum(np.where(m[:, None], E[i], E[i + 4])), [1, 3, 6]),
+    "vmap": (lambda E, i, m: np.sum(sg.vmap(lambda k, m: np.where(m, E[k], 0.0) ** 2)(i, m)), [1, 3]),
+    "in a loop": (looped, [1, 3]),
+    "used otherwise, too": (lambda E, i, m: np.sum(np.where(m[:, None], E[i], 0.0)) + np.sum(E[i]), [1, 2, 3]),
+    "by their own numbers": (lambda E, i, _: np.sum(np.where(E[i] > 99.0, E[i], 0.0)), [1, 2, 3]),
+    "of one row": (lambda E, _, m: np.sum(np.where(m[:, None], E[7], 0.0)), [7]),
+}
+
+
+def test_rows_that_where_leaves_out_are_not_taken() -> None:
+    """As those behind the last word of a sentence: an optimizer that changes the rows of a batch leaves them alone."""
+    i, m = np.array([1, 2, 3, 2]), np.array([True, False, True, False])
+
+    def every(E: Any, v: Any, i: Any, m: Any) -> Any:
+        found = [(sg.grad(f, sparse=True)(E, i, m), sg.grad(f)(E, i, m)) for f, _ in LEFT_OUT.values()]
+        of_vector = sg.grad(lambda v: np.sum(np.where(m, v[i], 0.0)), sparse=True)(v)
+        return found, of_vector, found[0][0] + found[2][0], found[2][0] + found[2][0]
+
+    found, of_vector, total, nothing = sg.jit(every)(E, E[:, 0], i, m)
+    for (name, (_, taken)), (rows, dense) in zip(LEFT_OUT.items(), found, strict=True):
+        assert rows.indices.tolist() == taken, name
+        np.testing.assert_allclose(rows.to_dense(), dense, rtol=1e-12, err_msg=name)
+    assert (of_vector.indices.tolist(), of_vector.rows.tolist()) == ([1, 3], [1.0, 1.0])
+    assert (total.indices.tolist(), nothing.count) == ([1, 3], 0)
+
+
 def random_use(rng: Any, depth: int = 3) -> Any:
     """Draw a function of a table, a row and places, which takes rows in loops, batches and what is computed again."""
     kind = rng.integers(1, 7) if depth else 0

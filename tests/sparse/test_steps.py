@@ -103,6 +103,30 @@ def test_a_batch_without_ids_and_one_alone() -> None:
             assert step.touched_rows == {"": changed.size}
 
 
+@pytest.mark.parametrize("name", ["lazy adam", "exact adam"])
+def test_rows_that_are_left_out_stay(name: str) -> None:
+    """Also where a batch has no row at all; the exact form moves all rows by their means as it does otherwise."""
+    def masked(params: Any, ids: Any) -> Any:
+        return np.sum(np.where(ids[:, None] >= 0, params["E"][np.maximum(ids, 0)], 0.0) ** 2)
+
+    optimizer = OPTIMIZERS[name]
+    step, halves = sg.compile_step(masked, optimizer, donate=True), sg.grad(masked)
+    lazy, (params, state), (plain, kept) = name == "lazy adam", begun(optimizer), begun(optimizer)
+    for ids in ([0, 5, -1], [-1, 7, -1], [-1, -1, -1]):
+        before, taken = params["E"].copy(), [k for k in ids if k >= 0]
+        params, state, _ = step(params, state, np.array(ids))
+        plain, kept = optimizer.update(plain, halves(plain, np.array(ids)), kept)
+        if lazy:
+            assert step.touched_rows == {"E": len(taken)}
+            assert np.flatnonzero(np.any(params["E"] != before, axis=1)).tolist() == taken
+        else:
+            np.testing.assert_allclose(params["E"], plain["E"], rtol=1e-14)
+    rows = sg.grad(masked, sparse=True)(params, np.array([-1, -1]))
+    moved = sg.jit(optimizer.update)(params, {**sg.tree_map(np.zeros_like, params), "E": rows["E"]}, state)[0]
+    want = optimizer.update(params, sg.tree_map(np.zeros_like, params), state)[0]
+    np.testing.assert_array_equal(moved["E"], params["E"] if lazy else want["E"])
+
+
 @pytest.mark.parametrize("donate", [False, True])
 def test_an_id_out_of_bounds_leaves_all_as_it_was(donate: bool) -> None:
     optimizer = OPTIMIZERS["lazy adam"]

@@ -39,7 +39,7 @@ class RowSparse:
         shape, dtype, ndim: those of the whole array.
 
     In a traced function the number of indices that differ is not known: there `indices` and `rows` are as long as what
-    was given; behind the first `count`, the last index stands again, with rows of zeros.
+    was given; behind the first `count`, the last index stands again (0 where there is none), with rows of zeros.
 
     Raises:
         DtypeError: indices are no integers.
@@ -83,7 +83,7 @@ class RowSparse:
 
     @classmethod
     def added(cls, indices: Any, rows: Any, shape: Any) -> RowSparse:
-        """Make it of rows for indices that are known to be in bounds, and count from the front."""
+        """Make it of rows for indices that are in bounds and count from the front; -1 is none, with zeros for a row."""
         return cls.made(*_merged(indices, rows), shape)
 
     def of_shape(self, shape: Any) -> RowSparse:
@@ -132,10 +132,11 @@ class RowSparse:
         at, rows = self.indices, self.rows
         if is_traced(self.count):  # behind its end the last row stands again, and gives the same
             rows = rows[np.minimum(_numbered_rows(at), self.count - 1)]
-        made = step(rows, *[x[at] for x in arrays])
-        triples = zip(arrays, elsewhere or arrays, made, strict=True)
+        made, others = step(rows, *[x[at] for x in arrays]), elsewhere or arrays
+        if is_traced(self.count):  # without any row, the first one stays
+            made = [np.where(self.count > 0, y, rest[at]) for y, rest in zip(made, others, strict=True)]
         return tuple([scatter_set(rest.astype(x.dtype), y.astype(x.dtype), at, axes=(0,), unique=False)
-                      for x, rest, y in triples])
+                      for x, rest, y in zip(arrays, others, made, strict=True)])
 
     def __repr__(self) -> str:
         kind = f"{self.dtype}[{','.join(map(str, self.shape))}]"
@@ -153,8 +154,12 @@ class RowSparse:
         if other.shape != self.shape:
             raise ShapeError(f"the sum of a RowSparse of {shapes.show(dims(self.shape))} and one of "
                              f"{shapes.show(dims(other.shape))}", line=user_line())
-        rows, at = [np.concatenate(p) for p in ((self._values, other._values), (self._places, other._places))]
+        rows, at = np.concatenate([self._values, other._values]), np.concatenate([self._there(), other._there()])
         return RowSparse.added(at, rows, self.shape)
+
+    def _there(self) -> Any:
+        """Return the indices, and -1 behind the first `count`."""
+        return np.where(_numbered_rows(self._places) < self.count, self._places, -1)
 
     def __radd__(self, other: Any) -> Any:
         if type(other) is int and other == 0:
@@ -187,14 +192,17 @@ class RowSparse:
 
 
 def _merged(at: Any, rows: Any) -> tuple[Any, Any, Any]:
-    """Add rows of equal indices: ``(rows, indices, count)``; zeros at the last index stand behind those that count."""
+    """Add rows of equal indices: ``(rows, indices, count)``; zeros at the last index stand behind those that count.
+
+    Zeros at the index -1 do not count. They come first, and are added to what stands last.
+    """
     order = np.argsort(at, stable=True)
     at, each = at[order], _numbered_rows(at)
-    new = (at != at[np.maximum(each - 1, 0)]) | (each == 0)
+    new = ((at != at[np.maximum(each - 1, 0)]) | (each == 0)) & (at >= 0)
     place = np.cumsum(new) - 1
     last = np.broadcast_to(np.max(at, initial=0), at.shape)
     summed = scatter_add(rows[order], place, axes=(0,), shape=shape_of(rows))
-    return summed, scatter_set(last, at, place, axes=(0,), unique=False), np.sum(new)
+    return summed, scatter_set(last, np.where(at < 0, last, at), place, axes=(0,), unique=False), np.sum(new)
 
 
 def _numbered_rows(at: Any) -> Any:

@@ -2,12 +2,16 @@
 
 Rows that are taken in the steps of a loop get an addend in each, which is -0.0, so that no bit changes. The gradient by
 the addends, which the loop stacks, is that by the rows: nothing as large as the table is ever made.
+
+A row that `np.where` leaves out wherever it is used was not taken, as behind the last word of a sentence; its place is
+-1. Its gradient is zero, and an optimizer that changes the rows of a batch alone leaves the row as it is.
 """
 
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial, reduce
 from typing import Any
 
 import numpy as np
@@ -16,9 +20,14 @@ from symgrad.ir.graphs import reachable
 from symgrad.ir.node import Graph, Node
 from symgrad.ir.op import Composite, Control, Elementwise, Result
 from symgrad.ir.program import Program, bodies, copied, replaced
+from symgrad.ir.shapes import Shape
+from symgrad.ops.arrays.reduce import any_
+from symgrad.ops.arrays.views import broadcast_to
 from symgrad.ops.control import needed, result
 from symgrad.ops.declare import leaves
 from symgrad.ops.elementwise.arithmetic import add
+from symgrad.ops.elementwise.logical import logical_not, logical_or
+from symgrad.ops.elementwise.selection import where
 from symgrad.transforms.build import input_like, literal, make, opened_program
 from symgrad.transforms.derive.control import closed
 from symgrad.transforms.derive.vjp import depends, gradient
@@ -154,10 +163,12 @@ def _with_addends(
         outside: the rows are nodes of the whole program, by which it can be derived.
 
     Returns:
-        The outputs, the addends (or the rows themselves), and the places of the rows, counted from the front.
+        The outputs, the addends (or the rows themselves), and the places of the rows, counted from the front; -1 for
+        those that are left out.
     """
     addends: list[Node] = []
     places: list[Node] = []
+    new, taken = dict(zip(program.inputs, values, strict=True)), dict[int, Node]()
 
     def held(graph: Graph, node: Node, inputs: tuple[Node, ...]) -> Node:
         body, steps = node.param("body"), node.op.rounds(**node.named)  # type: ignore[attr-defined]  # it has some
@@ -167,7 +178,7 @@ def _with_addends(
         outputs, inner, at = _with_addends(own, body, given, mine, takes)
         whole = closed([*given, *inner], [*outputs, *at], body.name)
         more = [leaves.make_input(graph, "rows", (*steps, *x.shape), x.dtype) for x in inner]
-        made = make(graph, node.op, *inputs, *more, **{**node.named, "body": whole})
+        made = new[node] = make(graph, node.op, *inputs, *more, **{**node.named, "body": whole})
         addends.extend(more)
         places.extend([make(graph, result, made, number=len(outputs) + k) for k in range(len(at))])
         return made
@@ -175,13 +186,39 @@ def _with_addends(
     def rewrite(graph: Graph, node: Node, inputs: tuple[Node, ...]) -> Node:
         if isinstance(node.op, Control) and node.op.rounds is not None and not tables.isdisjoint(inputs):
             return held(graph, node, inputs)
-        made = copied(graph, node, inputs)
+        made = new[node] = copied(graph, node, inputs)
         if node not in takes or inputs[0] not in tables:
             return made
         rows = _rows_taken(made)
         at = rows if isinstance(rows, Node) else literal(graph, rows, np.int64)
         addends.append(made if outside else input_like(graph, "rows", made))
+        taken[len(places)] = node
         places.append(make(graph, "normal_index", at, extent=inputs[0].shape[0]))
         return made if outside else make(graph, add, made, addends[-1])
 
-    return replaced(graph, program, values, rewrite), addends, places
+    outputs, conditions = replaced(graph, program, values, rewrite), _conditions(program, takes)
+    for k, node in taken.items():
+        if node in conditions:
+            used = [_of_rows(graph, new.get(c, c), holds, node.shape, places[k].shape) for c, holds in conditions[node]]
+            either = reduce(partial(make, graph, logical_or), used)
+            places[k] = make(graph, where, either, places[k], literal(graph, -1, np.int64))
+    return outputs, addends, places
+
+
+def _conditions(program: Program, takes: Iterable[Node]) -> dict[Node, list[tuple[Node, bool]]]:
+    """Of rows that nothing but `np.where` uses, list the conditions, and whether they are taken where these hold."""
+    found: dict[Node, list[tuple[Node, bool]]] = {node: [] for node in takes if node not in program.outputs}
+    for node in program.nodes():
+        for take in [i for i in {*node.inputs} if i in found]:
+            if node.op is where and node.shape == take.shape and node.inputs.count(take) == 1:
+                found[take].append((node.inputs[0], node.inputs[1] is take))
+            else:
+                del found[take]
+    return {node: conditions for node, conditions in found.items() if conditions}
+
+
+def _of_rows(graph: Graph, condition: Node, holds: bool, shape: Shape, part: Shape) -> Node:
+    """Say for each row whether a condition on rows, of a shape, holds for any element of it, or fails for any."""
+    each = condition if holds else make(graph, logical_not, condition)
+    wide = make(graph, broadcast_to, each, shape=shape)
+    return make(graph, any_, wide, axes=tuple(range(len(part), len(shape)))) if len(part) < len(shape) else wide
