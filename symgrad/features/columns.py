@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from hashlib import blake2b
+from math import prod
 from pathlib import Path
 from typing import Any, Literal
 
@@ -24,6 +27,11 @@ class Column:
     """What becomes of a field; its name is its table's, too."""
 
     name: str
+
+    @cached_property
+    def full_name(self) -> str:
+        """Its name and a fingerprint of all that it says, which tells it from other columns of that name."""
+        return f"{self.name}:{blake2b(repr(self).encode(), digest_size=8).hexdigest()}"
 
 
 @dataclass(frozen=True)
@@ -58,9 +66,9 @@ class Embedding(Column):
     combiner: Combiner
 
 
-def numeric(key: str, shape: Sequence[int] = ()) -> Numeric:
-    """Take a field of numbers, of a shape for each example."""
-    return Numeric(key, tuple(shape))
+def numeric(key: str, shape: int | Sequence[int] = ()) -> Numeric:
+    """Take a field of numbers, of a shape for each example; of `n` numbers, ``shape=n``."""
+    return Numeric(key, (int(shape),) if isinstance(shape, (int, np.integer)) else tuple(shape))
 
 
 def bucketized(source: Any, boundaries: Sequence[float]) -> Categorical:
@@ -94,7 +102,8 @@ def vocabulary(key: str, words: Sequence[Any]) -> Categorical:
 
 def vocabulary_file(key: str, path: str | Path) -> Categorical:
     """Take a field of words from a file in UTF-8, a word a line."""
-    return vocabulary(key, [line for line in Path(path).read_text(encoding="utf-8").split("\n") if line])
+    lines = Path(path).read_text(encoding="utf-8-sig").split("\n")  # some programs write a mark of the byte order first
+    return vocabulary(key, [line for line in lines if line])
 
 
 def hashed(key: str, buckets: int) -> Categorical:
@@ -106,12 +115,16 @@ def crossed(keys: Sequence[str | Categorical], buckets: int) -> Categorical:
     """Take the combinations of several fields of words, or columns, hashed together.
 
     Raises:
-        ArgumentValueError: there are fewer than two, or one is hashed already (take the field itself).
+        ArgumentValueError: there are fewer than two, one has no ids (bucketize numbers), or it is hashed already (take
+            the field itself).
     """
-    if len(keys) < 2 or any(getattr(key, "kind", "") in {"hashed", "crossed", "weighted"} for key in keys):
-        raise ArgumentValueError(
-            f"crossed({[*keys]!r})", instead="two or more fields, vocabularies, identities or bucketized columns",
-        )
+    if isinstance(keys, str) or len(keys) < 2:
+        raise ArgumentValueError(f"crossed({keys!r})", instead='a list of two or more: crossed(["a", "b"], buckets)')
+    for key in keys:
+        if not isinstance(key, str) and getattr(key, "kind", "") not in {"identity", "vocabulary", "bucketized"}:
+            raise ArgumentValueError(
+                f"crossed([...]) of {key!r:.90}", instead="fields, vocabularies, identities or bucketized columns",
+            )
     name = "_X_".join(sorted(key if isinstance(key, str) else key.name for key in keys))
     return Categorical(name, "crossed", _positive(buckets), tuple(keys))
 
@@ -154,6 +167,7 @@ def numbers(column: Numeric, data: Mapping[str, Any]) -> Any:
         found = np.asarray(given, np.float64)
     except (TypeError, ValueError) as error:
         raise ArgumentValueError(f"the field {column.name!r} holds other than numbers: {error}") from None
+    found = found.reshape(0, *column.shape) if found.shape == (0,) else found  # of []
     if found.ndim == 0 or found.shape[1:] != column.shape:
         raise ArgumentValueError(
             f"the field {column.name!r} has the shape {found.shape}",
@@ -189,8 +203,8 @@ def _example_ids(column: Categorical, data: Mapping[str, Any]) -> list[list[int]
         return _example_ids(column.of[0], data)
     if column.kind == "bucketized":
         found = numbers(column.of[0], data)
-        places: Any = np.searchsorted(np.array(column.of[1]), found.reshape(len(found), -1), side="right")
-        return places.tolist()  # type: ignore[no-any-return]
+        places: Any = np.searchsorted(np.array(column.of[1]), found, side="right")
+        return places.reshape(len(found), prod(found.shape[1:])).tolist()  # type: ignore[no-any-return]
     if column.kind == "crossed":
         return _combinations(column, data)
     key, *words = column.of
@@ -221,7 +235,7 @@ def _combinations(column: Categorical, data: Mapping[str, Any]) -> list[list[int
 
 
 def _identity(column: Categorical, value: Any) -> int:
-    if not isinstance(value, (int, float, np.number)) or not value < column.size or int(value) != value:
+    if not isinstance(value, (int, float, np.number)) or not -np.inf < value < column.size or int(value) != value:
         raise IndexOutOfBounds(f"{value!r} in the field {column.name!r} is none of {column.size} ids")
     return max(int(value), -1)
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Container, Mapping, Sequence
 from itertools import pairwise
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -23,7 +25,8 @@ def encode(columns: Sequence[Column], data: Mapping[str, Any]) -> dict[str, Any]
 
     Returns:
         Arrays by name, a row for each example: numbers as doubles; ids as int64, of shape (examples, most in one), with
-        -1 behind those of examples with fewer; weights likewise, with 0.
+        -1 behind those of examples with fewer; weights likewise, with 0. Columns that read one field in different ways,
+        as by a vocabulary and by a hash, have an array each, with a fingerprint behind its name.
 
     Raises:
         ArgumentError: a field is missing, or a column is none of these.
@@ -36,14 +39,10 @@ def encode(columns: Sequence[Column], data: Mapping[str, Any]) -> dict[str, Any]
            [-1, -1]])}
     """
     batch: dict[str, Any] = {}
-    for column in _sorted(columns):
-        source = _host_column(column)
-        if isinstance(source, Numeric):
-            batch[source.name] = numbers(source, data)
-            continue
-        batch[source.name] = ids(source, data)
-        if source.kind == "weighted":
-            batch[f"{source.name}:weights"] = weights(source, data)
+    for source, key in _keys(_sorted(columns)).items():
+        batch[key] = numbers(source, data) if isinstance(source, Numeric) else ids(source, data)
+        if isinstance(source, Categorical) and source.kind == "weighted":
+            batch[f"{key}:weights"] = weights(source, data)
     if len({len(array) for array in batch.values()}) > 1:
         lengths = ", ".join(f"{name!r} {len(array)}" for name, array in batch.items())
         raise ArgumentValueError(f"columns differ in how many examples they have: {lengths}")
@@ -72,12 +71,12 @@ def dense(columns: Sequence[Column], params: Mapping[str, Any], batch: Mapping[s
     """Return the columns side by side, sorted by name, of shape (examples, width of all): what a model begins with.
 
     Args:
-        columns: those that `encode` was given.
+        columns: those that `encode` was given, or some of them.
         params: the tables, as `init` makes them.
         batch: what `encode` returned; traced, or plain arrays.
 
     Raises:
-        ArgumentError: there is no table of an embedding, or none for its column.
+        ArgumentError: the batch is one of other columns, or there is no table of an embedding, or one of another shape.
 
     >>> from symgrad import features as ft
     >>> columns = [ft.bucketized(ft.numeric("age"), [18, 65])]
@@ -85,20 +84,25 @@ def dense(columns: Sequence[Column], params: Mapping[str, Any], batch: Mapping[s
     array([[0., 0., 1.],
            [0., 1., 0.]])
     """
-    return np.concatenate([_dense(column, params, batch) for column in _sorted(columns)], axis=1)
+    ordered = _sorted(columns)
+    keys = _keys(ordered, batch)
+    return np.concatenate([_dense(column, keys[_host_column(column)], params, batch) for column in ordered], axis=1)
 
 
-def _dense(column: Column, params: Mapping[str, Any], batch: Mapping[str, Any]) -> Any:
-    source = _host_column(column)
-    found = batch[source.name]
+def _dense(column: Column, key: str, params: Mapping[str, Any], batch: Mapping[str, Any]) -> Any:
+    if key not in batch:
+        raise ArgumentError(f"the batch holds nothing for {column.name!r}, but {', '.join(map(repr, batch)) or 'nothing'}",
+                            instead="what encode(columns, data) returns")
+    source, found = _host_column(column), batch[key]
     if isinstance(source, Numeric):
-        flat = np.reshape(found, (np.shape(found)[0], -1))
+        examples, width = np.shape(found)[0], prod(source.shape)
+        flat = np.reshape(found, (examples, width))
         if not isinstance(column, Categorical):
             return flat
         boundaries: Any = np.array(column.of[1])
         hot = _one_hot(np.searchsorted(boundaries, flat, side="right"), column.size)
-        return np.reshape(hot, (np.shape(flat)[0], -1))
-    each = np.where(found >= 0, batch[f"{source.name}:weights"] if source.kind == "weighted" else 1.0, 0.0)
+        return np.reshape(hot, (examples, width * column.size))
+    each = np.where(found >= 0, batch[f"{key}:weights"] if source.kind == "weighted" else 1.0, 0.0)
     if not isinstance(column, Embedding):
         return np.sum(_one_hot(found, source.size) * each[..., None], axis=1)
     wanted = source.size, column.dimension
@@ -124,6 +128,19 @@ def _host_column(column: Column) -> Numeric | Categorical:
     """Return the column that is read on the host."""
     found: Any = column.of[0] if isinstance(column, Categorical) else getattr(column, "column", column)
     return found  # type: ignore[no-any-return]  # a bucketized one is of numbers
+
+
+def _keys(columns: Sequence[Column], batch: Container[str] = ()) -> dict[Numeric | Categorical, str]:
+    """Say by which name a batch holds what is read on the host for each column.
+
+    That is the column's own name, unless another column has it, too: here, or where the batch was made.
+    """
+    sources = dict.fromkeys(map(_host_column, columns))
+    count = Counter([source.name for source in sources])
+    return {
+        source: source.full_name if count[source.name] > 1 or source.full_name in batch else source.name
+        for source in sources
+    }
 
 
 def _sorted(columns: Sequence[Any]) -> list[Column]:

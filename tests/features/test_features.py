@@ -36,7 +36,7 @@ def test_fingerprints_of_others():
 # -- what columns make of tables
 
 PETS = ft.vocabulary("pets", ["bob", "eve", "sam"])
-X = ft.numeric("x", (2,))
+X = ft.numeric("x", 2)
 IDS = ft.identity("ids", 3)
 WEIGHTED = ft.weighted(ft.identity("ids", 3), "w")
 TABLE = np.array([[1.0, 2.0], [3.0, 5.0], [7.0, 11.0]])
@@ -109,6 +109,8 @@ def test_columns_are_sorted_by_name_and_values():
 def test_a_vocabulary_of_a_file(tmp_path):
     (tmp_path / "words").write_text("bob\neve\nsam\n", encoding="utf-8")
     assert ft.vocabulary_file("pets", tmp_path / "words") == PETS
+    (tmp_path / "marked").write_text("bob\r\neve\r\nsam", encoding="utf-8-sig", newline="")
+    assert ft.vocabulary_file("pets", tmp_path / "marked") == PETS
 
 
 @pytest.mark.parametrize(
@@ -180,6 +182,45 @@ def test_a_number_that_several_columns_read_is_encoded_once():
     assert sorted(batch) == ["k_X_price_bucketized", "price"]
 
 
+TWO_OF_A_NAME: dict[str, tuple[list[Any], dict[str, Any]]] = {
+    "words and hashes": (
+        [ft.indicator(ft.vocabulary("k", ["b", "a"])), ft.embedding(ft.hashed("k", 10), 2)], {"k": ["a", "b", "c"]}),
+    "numbers and words": ([ft.numeric("k"), ft.indicator(ft.vocabulary("k", [10, 20]))], {"k": [20, 10, 30]}),
+    "crosses": (
+        [ft.indicator(ft.crossed(["a", "b"], 7)), ft.embedding(ft.crossed(["a", "b"], 1000), 2)],
+        {"a": ["u", "v"], "b": ["p", "q"]}),
+    "weighted": (
+        [ft.indicator(ft.weighted(ft.identity("k", 4), "w")), ft.embedding(ft.weighted(ft.hashed("k", 9), "w"), 2)],
+        {"k": [[1, 3], [2]], "w": [[1.0, 2.0], [3.0]]}),
+    "buckets": (
+        [ft.indicator(ft.bucketized(ft.numeric("x"), [0.0])), ft.embedding(ft.bucketized(ft.numeric("x"), [1, 2]), 2)],
+        {"x": [0.5, 3.0]}),
+}
+
+
+@pytest.mark.parametrize("name", TWO_OF_A_NAME)
+def test_columns_of_one_name_have_ids_of_their_own(name):
+    columns, data = TWO_OF_A_NAME[name]
+    params, batch = ft.init(columns, 0), ft.encode(columns, data)
+    apart = [ft.dense([one], params, ft.encode([one], data)) for one in sorted(columns, key=lambda one: one.name)]
+    np.testing.assert_array_equal(ft.dense(columns, params, batch), np.concatenate(apart, axis=1))
+    for one in columns:  # a wide part of a model, and a deep one
+        np.testing.assert_array_equal(ft.dense([one], params, batch), ft.dense([one], params, ft.encode([one], data)))
+    again = pickle.loads(pickle.dumps(columns))
+    np.testing.assert_array_equal(ft.dense(again, params, batch), np.concatenate(apart, axis=1))
+
+
+@pytest.mark.parametrize("column", [X, ft.numeric("n"), ft.bucketized(X, [0, 1]), ft.indicator(PETS),
+                                    ft.indicator(ft.bucketized(X, [0, 1])), ft.embedding(WEIGHTED, 2)], ids=str)
+def test_no_examples(column):
+    data = {"x": [], "n": np.zeros(0), "pets": [], "ids": [], "w": []}
+    some = ft.encode([column], {"x": [[1, 2]], "n": [1], "pets": ["bob"], "ids": [1], "w": [1.0]})
+    params, none = ft.init([column], 0), ft.encode([column], data)
+    width = ft.dense([column], params, some).shape[1]
+    assert ft.dense([column], params, none).shape == (0, width)
+    assert sg.jit(lambda batch: ft.dense([column], params, batch))(none).shape == (0, width)
+
+
 # -- refusals
 
 REFUSED: dict[str, tuple[Any, type[Exception], str]] = {
@@ -215,7 +256,17 @@ REFUSED: dict[str, tuple[Any, type[Exception], str]] = {
         ArgumentError, r"the table 'ids_embedding' is to have the shape \(3, 2\); there is one of \(2, 2\)"),
     "boundaries": (lambda: ft.bucketized(X, [1, 1]), ArgumentValueError, "a numeric column, and numbers that rise"),
     "words": (lambda: ft.vocabulary("k", ["a", "a"]), ArgumentValueError, "the vocabulary of 'k' is empty"),
-    "a hashed cross": (lambda: ft.crossed(["a", ft.hashed("b", 3)], 5), ArgumentValueError, "two or more fields"),
+    "a cross of hashes": (lambda: ft.crossed(["a", ft.hashed("b", 3)], 5), ArgumentValueError,
+                          r"crossed\(\[\.\.\.\]\) of Categorical\(name='b', kind='hashed'(.|\n)*fields, vocabularies"),
+    "a cross of numbers": (lambda: ft.crossed([X, "b"], 5), ArgumentValueError,  # type: ignore[list-item]
+                           r"of Numeric\(name='x', shape=\(2,\)\)(.|\n)*bucketized columns"),
+    "a cross of counts": (lambda: ft.crossed([ft.indicator(IDS), "b"], 5), ArgumentValueError,  # type: ignore[list-item]
+                          r"of Indicator\(name='ids_indicator'(.|\n)*bucketized columns"),
+    "a cross of letters": (lambda: ft.crossed("ab", 5), ArgumentValueError, r"crossed\('ab'\)(.|\n)*a list of two"),
+    "a cross of one": (lambda: ft.crossed(["a"], 5), ArgumentValueError, r"crossed\(\['a'\]\)(.|\n)*a list of two"),
+    "no id at all": (lambda: ft.encode([ft.indicator(IDS)], {"ids": [-np.inf]}), IndexOutOfBounds, "-inf in the field"),
+    "another batch": (lambda: ft.dense([X], {}, {"y": np.ones(2)}), ArgumentError,
+                      r"the batch holds nothing for 'x', but 'y'(.|\n)*encode\(columns, data\)"),
     "a combiner": (lambda: ft.embedding(IDS, 2, "max"), ArgumentValueError, r"embedding\(combiner='max'\)"),  # type: ignore[arg-type]
     "a size": (lambda: ft.hashed("k", 0), ArgumentValueError, "a column of 0 ids"),
     "no categories": (lambda: ft.embedding(X, 2), ArgumentError, "embedding takes a categorical column, not Num"),  # type: ignore[arg-type]
