@@ -91,7 +91,7 @@ def dense(columns: Sequence[Column], params: Mapping[str, Any], batch: Mapping[s
 
 def _dense(column: Column, key: str, params: Mapping[str, Any], batch: Mapping[str, Any]) -> Any:
     if key not in batch:
-        raise ArgumentError(f"the batch holds nothing for {column.name!r}, but {', '.join(map(repr, batch)) or 'nothing'}",
+        raise ArgumentError(f"the batch holds nothing for {column.name!r}, but {', '.join(map(repr, batch)) or 'none'}",
                             instead="what encode(columns, data) returns")
     source, found = _host_column(column), batch[key]
     if isinstance(source, Numeric):

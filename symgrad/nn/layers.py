@@ -124,9 +124,9 @@ def dropout(x: Any, rate: float, seed: int, step: Any) -> Any:
     >>> dropout(np.ones(8), 0.5, seed=1, step=0)
     array([0., 0., 0., 2., 0., 2., 0., 0.])
     """
-    if _is_known(rate) and not 0.0 <= rate < 1.0:
+    if is_known(rate) and not 0.0 <= rate < 1.0:
         raise ArgumentValueError(f"dropout(rate={rate})", instead="0 <= rate < 1")
-    if not (_is_known(seed) and isinstance(seed, (int, np.integer))) or not 0 <= seed < 2**64:
+    if not (is_known(seed) and isinstance(seed, (int, np.integer))) or not 0 <= seed < 2**64:
         raise ArgumentValueError(
             f"dropout(seed={seed!r})", instead="an integer from 0 to 2**64 - 1, of the layer; `step` is what may change"
         )
@@ -134,11 +134,6 @@ def dropout(x: Any, rate: float, seed: int, step: Any) -> Any:
         raise ArgumentValueError(f"dropout(step={step!r})", instead="an integer")
     kept = _uniform_at(np.shape(x), seed, step) >= rate
     return np.where(kept, x, 0.0) * (1.0 / (1.0 - rate))
-
-
-def _is_known(number: Any) -> bool:
-    """Whether a number is Python's or NumPy's, and no traced one."""
-    return type(number).__module__ in {"builtins", "numpy"}
 
 
 def _uniform_at(shape: tuple[int, ...], seed: int, step: Any) -> Any:
@@ -199,6 +194,11 @@ def attention(q: Any, k: Any, v: Any, mask: Any = None) -> Any:
     most = np.where(any_seen, np.max(seen, axis=-1, keepdims=True), 0.0)
     weights = np.exp(seen - most)
     return weights / np.where(any_seen, np.sum(weights, axis=-1, keepdims=True), 1.0) @ v
+
+
+def is_known(value: Any) -> bool:
+    """Whether a number or an array is Python's or NumPy's, and no traced one."""
+    return type(value).__module__ in {"builtins", "numpy"}
 
 
 def with_bias(layer: str, params: Mapping[str, Any], y: Any) -> Any:

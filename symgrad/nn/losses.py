@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.errors import ArgumentValueError
+from symgrad.errors import ArgumentValueError, IndexOutOfBounds
+from symgrad.nn.layers import is_known
 
 
 def softmax_cross_entropy(logits: Any, targets: Any) -> Any:
@@ -37,7 +38,10 @@ def softmax_cross_entropy(logits: Any, targets: Any) -> Any:
             f"and dtype {targets.dtype}",
             instead=f"labels, integers of shape {np.shape(logits)[:-1]}, or probabilities of shape {np.shape(logits)}",
         )
-    labels = np.where(targets < 0, np.shape(logits)[-1], targets)  # -1 is no class, and no last one either
+    classes, labels = np.shape(logits)[-1], targets.astype(np.int64)
+    if is_known(labels) and is_known(classes) and np.any(wrong := (labels < 0) | (labels >= classes)):
+        raise IndexOutOfBounds(f"the label {targets[wrong].flat[0]} is out of bounds for {classes} classes")
+    labels = np.where(labels < 0, classes, labels)  # -1 is no class, and no last one either
     return total - np.take_along_axis(off, labels[..., None], axis=-1)[..., 0]
 
 

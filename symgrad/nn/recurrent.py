@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 
 from symgrad.api.modes.control import scan
+from symgrad.api.trees import tree_map
+from symgrad.errors import ArgumentValueError
 from symgrad.nn.layers import check_shapes
 
 
@@ -26,7 +28,7 @@ def lstm(params: Mapping[str, Any], x: Any, state: tuple[Any, Any] | None = None
         All ``h``, of shape (time, batch, units), and the last state.
 
     Raises:
-        ArgumentValueError: the extents do not fit.
+        ArgumentValueError: the extents do not fit, or the state has another form.
     """
     def step(state: tuple[Any, Any], ahead: Any) -> tuple[tuple[Any, Any], Any]:
         h, c = state
@@ -53,7 +55,7 @@ def gru(params: Mapping[str, Any], x: Any, state: Any = None) -> tuple[Any, Any]
         All ``h``, of shape (time, batch, units), and the last one.
 
     Raises:
-        ArgumentValueError: the extents do not fit.
+        ArgumentValueError: the extents do not fit, or the state has another form.
     """
     def step(h: Any, ahead: Any) -> tuple[Any, Any]:
         z, r, n = np.split(ahead, 3, axis=-1)
@@ -74,10 +76,18 @@ def _along_time(
     check_shapes(layer, x, Wx, np.shape(x)[2:], np.shape(Wx)[:1])
     check_shapes(layer, Wx, Wh, np.shape(Wx)[1:], np.shape(Wh)[1:])
     check_shapes(layer, Wh, b, (gates * units,), np.shape(b))
+    x = x if hasattr(x, "shape") else np.asarray(x)
+    ahead, shape = x @ Wx + b, (np.shape(x)[1], units)
     if state is None:
-        zeros = np.zeros((np.shape(x)[1], units), np.result_type(x.dtype, Wh.dtype))
+        zeros = np.zeros(shape, np.result_type(ahead.dtype, Wh.dtype))
         state = zeros if parts == 1 else (zeros,) * parts
-    last, along = scan(step, state, x @ Wx + b)
+    state = tuple(state) if isinstance(state, list) else state
+    if (found := tree_map(np.shape, state)) != (shape if parts == 1 else (shape,) * parts):
+        raise ArgumentValueError(
+            f"{layer}: a state of shape {found} meets x of shape {np.shape(x)} and Wh of shape {np.shape(Wh)}",
+            instead=f"{'h' if parts == 1 else '(h, c)'}, of shape {shape}{' each' * (parts > 1)}",
+        )
+    last, along = scan(step, state, ahead)
     return along, last
 
 

@@ -30,7 +30,7 @@ def conv1d(
     >>> conv1d({"W": np.ones((2, 1, 1))}, np.array([[[1.0], [2.0], [4.0]]])).ravel()
     array([3., 6.])
     """
-    return _correlated("conv1d", params, x, _each_window(strides, 1), padding, groups)
+    return _correlated("conv1d", params, x, _each_axis("conv1d", "strides", strides, 1), padding, groups)
 
 
 def conv2d(
@@ -58,29 +58,34 @@ def conv2d(
     array([[ 8., 12.],
            [20., 24.]])
     """
-    return _correlated("conv2d", params, x, _each_window(strides, 2), padding, groups)
+    return _correlated("conv2d", params, x, _each_axis("conv2d", "strides", strides, 2), padding, groups)
 
 
 def max_pool(
-    x: Any, window: tuple[int, ...], strides: tuple[int, ...] | None = None, padding: Padding = "VALID",
+    x: Any, window: int | tuple[int, ...], strides: int | tuple[int, ...] | None = None, padding: Padding = "VALID",
 ) -> Any:
     """Return the largest element of each window, for each channel.
 
     Args:
-        x: of shape (batch, *extents, channels), with an extent for each of the window's.
-        window: its extents.
+        x: of shape (batch, *extents, channels).
+        window: its extents, or one number for all of them.
         strides: how far it moves; by its own extents unless they are given.
         padding: as of `conv2d`; what is around is never the largest.
+
+    Raises:
+        ArgumentValueError: window, strides or padding do not fit the axes of `x`, or no window fits into it.
 
     >>> max_pool(np.arange(16.0).reshape(1, 4, 4, 1), (2, 2)).ravel()
     array([ 5.,  7., 13., 15.])
     """
-    seen = _windows("max_pool", x, window, _each_window(strides or window, len(window)), padding, -np.inf)
-    return np.max(seen, axis=tuple(range(-len(window), 0)))
+    x = x if hasattr(x, "dtype") else np.asarray(x)
+    least = np.iinfo(x.dtype).min if x.dtype.kind == "i" else -np.inf if x.dtype.kind == "f" else 0
+    seen, axes = _pooled("max_pool", x, window, strides, padding, least)
+    return np.max(seen, axis=axes)
 
 
 def avg_pool(
-    x: Any, window: tuple[int, ...], strides: tuple[int, ...] | None = None, padding: Padding = "VALID",
+    x: Any, window: int | tuple[int, ...], strides: int | tuple[int, ...] | None = None, padding: Padding = "VALID",
 ) -> Any:
     """Return the mean of each window, for each channel: of those elements that are no padding, as TensorFlow's.
 
@@ -90,10 +95,21 @@ def avg_pool(
     >>> avg_pool(np.arange(16.0).reshape(1, 4, 4, 1), (2, 2)).ravel()
     array([ 2.5,  4.5, 10.5, 12.5])
     """
-    strides, axes = _each_window(strides or window, len(window)), tuple(range(-len(window), 0))
-    sums = np.sum(_windows("avg_pool", x, window, strides, padding, 0.0), axis=axes)
-    ones = np.ones((1, *np.shape(x)[1:-1], 1), sums.dtype)
-    return sums / np.sum(_windows("avg_pool", ones, window, strides, padding, 0.0), axis=axes)
+    sums, axes = _pooled("avg_pool", x, window, strides, padding, 0)
+    ones, _ = _pooled("avg_pool", np.ones((1, *np.shape(x)[1:-1], 1), sums.dtype), window, strides, padding, 0)
+    return np.sum(sums, axis=axes) / np.sum(ones, axis=axes)
+
+
+def _pooled(
+    layer: str, x: Any, window: Any, strides: Any, padding: Padding, fill: float,
+) -> tuple[Any, tuple[int, ...]]:
+    """Return the windows of a pool, and their axes."""
+    axes = np.ndim(x) - 2
+    if axes < 1:
+        raise ArgumentValueError(f"{layer}: an array of shape {np.shape(x)}", instead="(batch, *extents, channels)")
+    window = _each_axis(layer, "window", window, axes)
+    strides = _each_axis(layer, "strides", window if strides is None else strides, axes)
+    return _windows(layer, x, window, strides, padding, fill), tuple(range(-axes, 0))
 
 
 def _correlated(
@@ -126,11 +142,6 @@ def _windows(
 ) -> Any:
     """Return the windows of an image: of shape (batch, *places, channels, *window)."""
     shape = np.shape(x)[1:-1]
-    if len(shape) != len(window):
-        raise ArgumentValueError(
-            f"{layer}: a window of {tuple(window)} meets the shape {np.shape(x)}",
-            instead="an extent for each axis between batch and channels",
-        )
     if isinstance(padding, str):
         if padding not in {"VALID", "SAME"}:
             raise ArgumentValueError(f"{layer}(padding={padding!r})", instead='"VALID", "SAME" or pairs of numbers')
@@ -140,12 +151,13 @@ def _windows(
         ]
         pairs = [(m // 2, m - m // 2) for m in missing]
     else:
-        pairs = [(before, behind) for before, behind in padding]
-    if len(pairs) != len(shape):
-        raise ArgumentValueError(
-            f"{layer}: padding for {len(pairs)} axes meets the shape {np.shape(x)}",
-            instead="a pair for each axis between batch and channels",
-        )
+        given = np.asarray(padding, object)
+        if given.shape != (len(shape), 2) or not all(isinstance(n, (int, np.integer)) and n >= 0 for n in given.flat):
+            raise ArgumentValueError(
+                f"{layer}: padding={padding!r} meets the shape {np.shape(x)}",
+                instead='"VALID", "SAME", or for each axis between batch and channels a pair of integers of at least 0',
+            )
+        pairs = [tuple(pair) for pair in given.tolist()]
     if any(pair != (0, 0) for pair in pairs):
         x = np.pad(x, [(0, 0), *pairs, (0, 0)], constant_values=fill)
     if any(size > extent for size, extent in zip(window, np.shape(x)[1:-1], strict=True)):
@@ -158,8 +170,14 @@ def _windows(
     return seen[places]
 
 
-def _each_window(strides: int | Sequence[int], axes: int) -> tuple[int, ...]:
-    found = (strides,) * axes if isinstance(strides, int) else tuple(strides)
-    if len(found) != axes or min(found, default=1) < 1:
-        raise ArgumentValueError(f"strides={strides}", instead=f"{axes} of at least 1, one for each axis of a window")
-    return found
+def _each_axis(layer: str, what: str, given: Any, axes: int) -> tuple[int, ...]:
+    """Return an integer for each axis of a window."""
+    found = (given,) * axes if isinstance(given, (int, np.integer)) else given
+    if not isinstance(found, (tuple, list)) or len(found) != axes or any(
+        not isinstance(number, (int, np.integer)) or number < 1 for number in found
+    ):
+        raise ArgumentValueError(
+            f"{layer}({what}={given!r}) along {axes} {'axis' if axes == 1 else 'axes'} between batch and channels",
+            instead=f"an integer, or {axes} of them, of at least 1",
+        )
+    return tuple(found)

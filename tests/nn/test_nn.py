@@ -169,6 +169,30 @@ def test_pools_leave_padding_out():
     np.testing.assert_array_equal(nn.avg_pool(x, (2,), padding="SAME").ravel(), [-1.5, -3.5, -5.0])
 
 
+@pytest.mark.parametrize("kind", [np.int8, np.uint8, bool, np.float32])
+def test_pools_of_other_numbers(kind):
+    """What is around is never the largest: not beside negative numbers either."""
+    x = (np.array([1, 0, 1, 0, 0]) - (kind in {np.int8, np.float32})).astype(kind).reshape(1, 5, 1)
+    for pool in (nn.max_pool, sg.jit(nn.max_pool, static_argnames=("window", "padding"))):
+        y = pool(x, window=2, padding="SAME")
+        np.testing.assert_array_equal(y, x[:, ::2])
+        assert y.dtype == kind
+
+
+def test_one_number_is_a_window_along_all_axes():
+    x = draw(1, 4, 5, 2)
+    for pool in (nn.max_pool, nn.avg_pool):
+        np.testing.assert_array_equal(pool(x, 2), pool(x, (2, 2)))
+        np.testing.assert_array_equal(pool(x, (2, 3), 2), pool(x, (2, 3), (2, 2)))
+
+
+def test_recurrent_layers_take_lists():
+    p, x = gates(4, 2, 3), draw(2, 1, 2)
+    y, (h, c) = nn.lstm(p, x)
+    np.testing.assert_array_equal(nn.lstm(p, x.tolist())[0], y)
+    np.testing.assert_array_equal(nn.lstm(p, x, [h, c])[0], nn.lstm(p, x, (h, c))[0])  # type: ignore[arg-type]
+
+
 def lstm(p, x, state):
     h, c = state
     along = []
@@ -233,6 +257,18 @@ def test_cross_entropies_are_right_where_exponentials_overflow():
     np.testing.assert_allclose(grad, [[1.0, -1.0, 0.0]])
     slope = sg.grad(lambda x: np.sum(nn.sigmoid_cross_entropy(x, np.array([1.0, 0.0]))))
     np.testing.assert_allclose(slope(np.array([-1000.0, 1000.0])), [-1.0, 1.0])
+
+
+def test_labels_are_integers_of_any_size():
+    """There may be more classes than the labels' own type can count."""
+    logits, labels = draw(2, 300), [np.array([100, 3], kind) for kind in "bBhHiIqQ"]
+    want = -np.log(np.exp(logits) / np.sum(np.exp(logits), axis=1, keepdims=True))[[0, 1], [100, 3]]
+
+    def losses(logits, labels):
+        return [nn.softmax_cross_entropy(logits, one) for one in labels]
+
+    for found in (losses(logits, labels), sg.jit(losses)(logits, labels)):
+        np.testing.assert_allclose(found, [want] * 8, rtol=1e-12)
 
 
 # -- dropout
@@ -368,14 +404,30 @@ REFUSED: dict[str, tuple[Any, type[Exception], str]] = {
     "padding": (lambda: nn.avg_pool(np.ones((1, 2, 2, 1)), (2, 2), padding="FULL"), ArgumentValueError,  # type: ignore[arg-type]
                 r"avg_pool\(padding='FULL'\)"),
     "pairs": (lambda: nn.avg_pool(np.ones((1, 2, 2, 1)), (2, 2), padding=((0, 1),)), ArgumentValueError,
-              r"padding for 1 axes meets the shape \(1, 2, 2, 1\)"),
+              r"avg_pool: padding=\(\(0, 1\),\) meets the shape \(1, 2, 2, 1\)(.|\n)*a pair of integers"),
+    "no pairs": (lambda: nn.conv1d({"W": np.ones((2, 1, 1))}, np.ones((1, 4, 1)), padding=(2, 1)),  # type: ignore[arg-type]
+                 ArgumentValueError, r"conv1d: padding=\(2, 1\) meets the shape \(1, 4, 1\)(.|\n)*a pair of integers"),
+    "negative pairs": (lambda: nn.conv2d({"W": np.ones((1, 1, 1, 1))}, np.ones((1, 4, 4, 1)), 1, ((-1, 0), (0, 0))),
+                       ArgumentValueError, r"conv2d: padding=\(\(-1, 0\), \(0, 0\)\) meets(.|\n)*of at least 0"),
     "a window": (lambda: nn.max_pool(np.ones((1, 2, 2, 1)), (2,)), ArgumentValueError,
-                 r"max_pool: a window of \(2,\) meets the shape \(1, 2, 2, 1\)"),
+                 r"max_pool\(window=\(2,\)\) along 2 axes(.|\n)*an integer, or 2 of them, of at least 1"),
+    "an empty window": (lambda: nn.avg_pool(np.ones((1, 2, 2, 1)), 0), ArgumentValueError, r"avg_pool\(window=0\) al"),
+    "no extents": (lambda: nn.max_pool(np.ones((2, 2)), 2), ArgumentValueError,
+                   r"max_pool: an array of shape \(2, 2\)(.|\n)*\(batch, \*extents, channels\)"),
     "a stride": (lambda: nn.conv2d({"W": np.ones((2, 2, 1, 1))}, np.ones((1, 4, 4, 1)), (1,)),  # type: ignore[arg-type]
-                 ArgumentValueError, r"strides=\(1,\)(.|\n)*2 of at least 1"),
+                 ArgumentValueError, r"conv2d\(strides=\(1,\)\)(.|\n)*2 of them, of at least 1"),
+    "half a stride": (lambda: nn.avg_pool(np.ones((1, 4, 1)), 2, 1.5), ArgumentValueError,  # type: ignore[arg-type]
+                      r"avg_pool\(strides=1.5\) along 1 axis"),
     "no stride": (lambda: nn.avg_pool(np.ones((1, 4, 1)), (2,), (0,)), ArgumentValueError, r"strides=\(0,\)"),
     "lstm": (lambda: nn.lstm(gates(3, 2, 4), np.ones((5, 1, 2))), ArgumentValueError,
              r"lstm: an array of shape \(4, 12\) meets one of shape \(12,\), and \(16,\) is not \(12,\)"),
+    "one state": (lambda: nn.lstm(gates(4, 2, 3), np.ones((5, 1, 2)), np.ones((1, 3))), ArgumentValueError,  # type: ignore[arg-type]
+                  r"lstm: a state of shape \(1, 3\) meets x of shape (.|\n)*\(h, c\), of shape \(1, 3\) each"),
+    "a state of others": (
+        lambda: nn.lstm(gates(4, 2, 3), np.ones((5, 1, 2)), (np.ones((2, 3)), np.ones((2, 3)))), ArgumentValueError,
+        r"lstm: a state of shape \(\(2, 3\), \(2, 3\)\) meets x of shape \(5, 1, 2\) and Wh of shape \(3, 12\)"),
+    "two states": (lambda: nn.gru(gates(3, 2, 3), np.ones((5, 1, 2)), (np.ones((1, 3)),) * 2), ArgumentValueError,
+                   r"gru: a state of shape \(\(1, 3\), \(1, 3\)\) meets(.|\n)*h, of shape \(1, 3\)"),
     "bias": (lambda: nn.dense({"W": np.ones((3, 2)), "b": np.ones((2, 1))}, np.ones((4, 3))), ArgumentValueError,
              r"dense: an array of shape \(4, 2\) meets one of shape \(2, 1\), and \(2,\) is not \(2, 1\)"),
     "bias of filters": (lambda: nn.conv1d({"W": np.ones((2, 1, 2)), "b": np.ones(1)}, np.ones((1, 4, 1))),
@@ -400,9 +452,17 @@ REFUSED: dict[str, tuple[Any, type[Exception], str]] = {
                r"logits of shape \(2, 3\), targets of shape \(3,\)"),
     "labels": (lambda: sg.jit(nn.softmax_cross_entropy)(np.ones((2, 3)), np.array([0, 3])), IndexOutOfBounds,
                "an index is out of bounds for an axis with size 3"),
-    "no label": (lambda: nn.softmax_cross_entropy(np.ones((2, 3)), np.array([0, -1])), IndexError, "out of bounds"),
+    "no label": (lambda: nn.softmax_cross_entropy(np.ones((2, 3)), np.array([0, -1])), IndexOutOfBounds,
+                 "the label -1 is out of bounds for 3 classes"),
+    "a large label": (lambda: nn.softmax_cross_entropy(np.ones((1, 3)), np.array([2**64 - 1], np.uint64)),
+                      IndexOutOfBounds, "the label 18446744073709551615 is out of bounds for 3 classes"),
     "no label, compiled": (lambda: sg.jit(nn.softmax_cross_entropy)(np.ones((2, 3)), np.array([-1, 0])),
                            IndexOutOfBounds, "an index is out of bounds for an axis with size 3"),
+    "a large label, compiled": (
+        lambda: sg.jit(nn.softmax_cross_entropy)(np.ones((1, 3)), np.array([2**64 - 1], np.uint64)), IndexOutOfBounds,
+        "an index is out of bounds for an axis with size 3"),
+    "no label of 8 bits": (lambda: sg.jit(nn.softmax_cross_entropy)(np.ones((1, 300)), np.array([-1], np.int8)),
+                           IndexOutOfBounds, "an index is out of bounds for an axis with size 300"),
     "fans": (lambda: nn.init.he_normal(0, (3,)), ArgumentValueError, r"the shape \(3,\) has no axes"),
     "seed": (lambda: nn.init.normal(-1, 3), ArgumentValueError, "the seed -1"),
     "seed with digits": (lambda: nn.init.normal(1.5, 3), ArgumentValueError, "the seed 1.5"),  # type: ignore[arg-type]
