@@ -7,7 +7,7 @@ Every number may be a schedule. In the formulas `p` is a parameter, `g` its grad
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import partial
+from functools import partial, reduce
 from typing import Any
 
 import numpy as np
@@ -391,15 +391,16 @@ def clip_by_global_norm(max_norm: Number) -> Optimizer:
     return _changing(clipped, max_norm=max_norm)
 
 
-def ema(decay: Number) -> Optimizer:
+def ema(decay: Number, *, sparse: str = "exact") -> Optimizer:
     """Keep a moving average of the parameters, behind what changes them: ``decay * ema + (1 - decay) * p``.
 
-    It begins with the parameters, and is in the state as ``ema``.
+    It begins with the parameters, and is in the state as ``ema``. With ``sparse="lazy"`` rows that are not in a
+    `RowSparse` keep the average they had: behind an optimizer that is lazy too, a step costs the rows of the batch.
     """
     def step(p: Any, _g: Any, _t: Any, h: Any, mean: Any) -> tuple[Any, ...]:
         return p, h["decay"] * mean + (1.0 - h["decay"]) * p
 
-    return elementwise(step, {"ema": None}, decay=decay)
+    return elementwise(step, {"ema": None}, sparse, decay=decay)
 
 
 def _changing(change: Callable[[Any, Any], Any], **hyper: Number) -> Optimizer:
@@ -413,6 +414,9 @@ def _each(function: Callable[[Any], Any], grads: Any) -> Any:
 
 
 def _norm_scale(grads: list[Any], most: Any) -> Any:
-    """Return what brings the norm of some arrays down to `most`."""
-    norm = sum([np.sum(g * g) for g in grads]) ** 0.5
-    return most / np.maximum(norm, most)
+    """Return what brings the norm of some arrays down to `most`: in a unit in which no square overflows."""
+    largest = reduce(np.maximum, [np.max(np.abs(g), initial=0.0) for g in grads], 1.0)
+    unit = np.where(np.isfinite(largest), largest, 1.0)[()]
+    scaled = [g / unit for g in grads]
+    norm = sum([np.sum(g * g) for g in scaled]) ** 0.5
+    return most / unit / np.maximum(norm, most / unit)

@@ -30,8 +30,9 @@ class Schedule:
     numbers: Mapping[str, float] = field(default_factory=dict)
 
     def __call__(self, t: Any) -> Any:
-        """Return the value after `t` updates."""
-        return as_number(self.function(t, **self.numbers))
+        """Return the value after `t` updates; of an array of numbers of updates, as for a plot, an array."""
+        found = self.function(t, **self.numbers)
+        return found + np.zeros(np.shape(t)) if np.ndim(t) else as_number(found)
 
 
 @dataclass(frozen=True)
@@ -119,10 +120,12 @@ class Optimizer:
             ``(params, state)``: new ones; every array has the type it had.
 
         Raises:
-            ArgumentError: gradients and parameters differ in structure or shape, a gradient is None, a parameter is of
-                integers or booleans, or the state is another optimizer's.
+            ArgumentError: gradients and parameters differ in structure or shape, a gradient is None, a parameter is not
+                of floats, or the state is none or another optimizer's.
         """
         _check(params, grads)
+        if not isinstance(state, Mapping):
+            raise ArgumentError(f"an optimizer's state that is {state!r:.60}", instead="opt.init(params)")
         try:
             old, t = {**state}, as_number(state["t"])
             kept = {name: value for name, value in old.items() if name not in {"t", "hyper"}}
@@ -222,7 +225,7 @@ def _returned(what: str, found: Any, *kinds: Any) -> Any:
 
 
 def _check(params: Tree, grads: Tree) -> None:
-    """Refuse what has no gradient, and what an update would round."""
+    """Refuse what has no gradient, and what is not of floats."""
     found = gradients_by_path(params, grads)
     for path, one in leaves_by_path(params).items():
         kind = one.dtype if hasattr(one, "dtype") else np.asarray(one).dtype
@@ -230,10 +233,10 @@ def _check(params: Tree, grads: Tree) -> None:
             raise ArgumentError(
                 f"there is no gradient of {path or 'params'}", instead="step.apply(...), which leaves it as it is",
             )
-        if kind.kind in "biu":
+        if kind.kind != "f":
             raise ArgumentError(
-                f"the parameter {path or 'params'} is {kind.name}: an update would be rounded",
-                instead="one of floats, or no parameter",
+                f"the parameter {path or 'params'} is {kind.name}, and optimizers change floats",
+                instead="an array of floats (two of them for a complex one), or no parameter",
             )
 
 

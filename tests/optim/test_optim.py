@@ -197,6 +197,18 @@ def test_norms():
     np.testing.assert_allclose([*found["a"], *found["b"]], [0.6, 0.8, 0.3], rtol=1e-15)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_norms_whose_squares_overflow(dtype):
+    large = np.finfo(dtype).max / 1.1
+    g = np.array([0.75 * large, large, 0.0], dtype)  # of which the norm itself is no number of that type
+    for clip in (optim.clip_by_norm(5.0), optim.clip_by_global_norm(5.0)):
+        opt = optim.chain(clip, optim.sgd(-1.0))
+        for update in (opt.update, sg.jit(opt.update)):
+            found = update(np.zeros(3, dtype), g, opt.init(g))[0]
+            assert found.dtype == dtype
+            np.testing.assert_allclose(found, [3.0, 4.0, 0.0], rtol=4 * np.finfo(dtype).eps)
+
+
 def test_nothing_that_is_given_is_written():
     params, opt = {"w": np.ones(2)}, optim.chain(optim.adam(), optim.ema(0.5))
     state = opt.init(params)
@@ -228,6 +240,10 @@ def test_schedules():
     for schedule, wanted in SCHEDULES:
         for t, value in wanted.items():
             np.testing.assert_allclose(schedule(t), value, rtol=1e-14, atol=1e-16)
+        found = schedule(np.array([*wanted]))  # as for a plot
+        np.testing.assert_allclose(found, [*wanted.values()], rtol=1e-14, atol=1e-16)
+    assert optim.constant(0.1)(np.arange(3)).tolist() == [0.1] * 3
+    assert optim.piecewise_constant([], [0.1])(np.arange(4).reshape(2, 2)).shape == (2, 2)
 
 
 def test_a_new_state_holds_nothing_of_the_old_one():
@@ -274,8 +290,10 @@ def test_errors():
     ):
         with pytest.raises(ArgumentError, match=message):
             opt.update(params, grads, opt.init(params))
-    for whole in (np.arange(2), np.arange(2, dtype=np.uint8), np.array([True, False]), 2):
-        with pytest.raises(ArgumentError, match=r"the parameter w is \w+: an update would be rounded(.|\n)*of floats"):
+    for whole in (np.arange(2), np.arange(2, dtype=np.uint8), np.array([True, False]), 2, np.array([1j, 2j])):
+        with pytest.raises(ArgumentError, match=r"the parameter w is \w+, and optimizers change floats(.|\n)*floats"):
             opt.update({"w": whole}, {"w": 0.1 * np.ones(np.shape(whole))}, opt.init({"w": whole}))
     with pytest.raises(ArgumentError, match=r"another optimizer: it holds no '\w+'(.|\n)*opt.init\(params\)"):
         opt.update(params, params, optim.sgd(0.1).init(params))
+    with pytest.raises(ArgumentError, match=r"an optimizer's state that is None(.|\n)*opt.init\(params\)"):
+        opt.update(params, params, None)  # type: ignore[arg-type]

@@ -447,6 +447,7 @@ def optimizers(sparse: str) -> dict[str, Any]:
         "lion": o.lion(0.1, weight_decay=0.1, **more),
         "clipped": o.chain(o.clip_by_global_norm(0.5), o.adam(0.1, **more)),
         "of values and norms": o.chain(o.clip_by_value(0.2), o.clip_by_norm(0.3), o.sgd(0.1, **more)),
+        "averaged": o.chain(o.adam(0.1, **more), o.ema(0.9, **more)),
     }
 
 

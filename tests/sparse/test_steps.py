@@ -143,9 +143,10 @@ def test_an_id_out_of_bounds_leaves_all_as_it_was(donate: bool) -> None:
     np.testing.assert_array_equal(*[sg.ravel_pytree(tree)[0] for tree in (before, after)])
 
 
-def test_a_step_on_a_million_rows_works_in_little_memory() -> None:
+@pytest.mark.parametrize("links", [[], [sg.optim.ema(0.9, sparse="lazy")]], ids=["adam", "with an average"])
+def test_a_step_on_a_million_rows_works_in_little_memory(links: list[Any]) -> None:
     """And writes the batch's rows alone: a table of which the others lie in read-only pages would do."""
-    optimizer = sg.optim.adam(0.1, sparse="lazy")
+    optimizer = sg.optim.chain(sg.optim.adam(0.1, sparse="lazy"), *links)
     step = sg.compile_step(lambda p, ids: np.sum(p["E"][ids] ** 2), optimizer, donate=True)
     params = {"E": np.ones((1_000_000, 16), np.float32)}
     state = optimizer.init(params)

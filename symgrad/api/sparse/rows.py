@@ -132,11 +132,15 @@ class RowSparse:
         at, rows = self.indices, self.rows
         if is_traced(self.count):  # behind its end the last row stands again, and gives the same
             rows = rows[np.minimum(_numbered_rows(at), self.count - 1)]
-        made, others = step(rows, *[x[at] for x in arrays]), elsewhere or arrays
-        if is_traced(self.count):  # without any row, the first one stays
-            made = [np.where(self.count > 0, y, rest[at]) for y, rest in zip(made, others, strict=True)]
-        return tuple([scatter_set(rest.astype(x.dtype), y.astype(x.dtype), at, axes=(0,), unique=False)
-                      for x, rest, y in zip(arrays, others, made, strict=True)])
+        before = [x[at] for x in arrays]
+
+        def written(x: Any, rest: Any, old: Any, new: Any) -> Any:
+            if rest is x and new is old:
+                return x
+            new = np.where(self.count > 0, new, rest[at]) if is_traced(self.count) else new  # of no row the first stays
+            return scatter_set(rest.astype(x.dtype), new.astype(x.dtype), at, axes=(0,), unique=False)
+
+        return tuple(map(written, arrays, elsewhere or arrays, before, step(rows, *before)))
 
     def __repr__(self) -> str:
         kind = f"{self.dtype}[{','.join(map(str, self.shape))}]"
