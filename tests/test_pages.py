@@ -139,6 +139,10 @@ def test_the_page_of_layers_runs(request):
     run("layers", request)
 
 
+def test_the_page_of_columns_runs(request):
+    run("features", request)
+
+
 def test_the_page_of_sparse_gradients_and_matrices_runs(request):
     run("sparse", request)
 
