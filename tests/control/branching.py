@@ -803,6 +803,9 @@ class _Writer:
         rows = rng.choice(["np.concatenate([x, A.ravel()])", "A.ravel()", "np.sin(A[:, 1])", "x"])
         self.put(depth, f"h, last, m_, mean = {rng.choice(['0.0', 'x[0]'])}, 0.5, {rng.choice([0, 1])}, np.mean(A)\n"
                         f"def part(u): return u if «u > {c()}» else {rng.choice(['0.3 * u', '-u', '0.2'])}")
+        if seen := rng.random() < 0.4:
+            reads = "u * last - 0.1 * h", "0.3 * u + last * m_"
+            self.put(depth, rng.choice([f"def seen(u): return {reads[0]}", f"seen = lambda u: {reads[1]}"]))
         for _ in range(rng.choice([2, 2, 3])):
             inner = depth
             if rng.random() < 0.3:
@@ -817,14 +820,18 @@ class _Writer:
             for _ in range(rng.randrange(1, 4)):
                 ask = rng.choice([*asks, *asks, f"{asks[0]} and {asks[1]}", f"not {asks[0]}"])
                 change = rng.choice([
-                    "h = 0.9 * h + 0.1 * v", "h = h - 0.1 * v * w", "last = v", "m_ = m_ + 1", "last = 0.5 * last + part(v)",
-                    "h = np.sin(h + v)", "m_ = m_ * 3 % 7", "m_ = m_ * 31 + 7", "h = h + 0.05 * part(v)", "continue",
+                    "h = 0.9 * h + 0.1 * v", "h = h - 0.1 * v * w", "last = v", "m_ = m_ + 1",
+                    "last = 0.5 * last + part(v)", "h = 0.5 * h + 0.1 * seen(v)" if seen else "h = np.sin(h + v)",
+                    "m_ = m_ * 3 % 7", "m_ = m_ * 31 + 7", "h = h + 0.05 * part(v)", "continue",
                 ])
                 self.put(inner + 1, f"if «{ask}»: {change}")
                 if rng.random() < 0.3:
                     self.put(inner + 1, rng.choice(["else: h = 0.8 * h", f"elif «{rng.choice(asks)}»: h = h + 0.2"]))
             self.put(inner + 1, rng.choice(["w = v", "w = 0.5 * w + v", "pass", "h = 0.99 * h"]))
         self.put(depth, "a = a + 0.1 * h + 0.05 * last + 0.01 * (m_ % 1000)")
+        self.put(depth, rng.choice([
+            "pass", "b = b + 0.01 * sum([u * h + last for u in x])", "a = a + sum(h * u for u in x)",
+        ]))
         self.put(depth, rng.choice([f"if «{asks[0].replace('v', 'x[2]').replace('w', 'b')}»: b = 0.5 * b", "pass"]))
 
     def helper(self, depth: int, s: list[str]) -> None:

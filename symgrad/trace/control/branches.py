@@ -156,8 +156,15 @@ def _has_few(value: Any) -> bool:
     return not stack and count <= MANY
 
 
-def moment(trace: Trace, frame: FrameType, variables: Mapping[str, Any], *, arrays: bool = False) -> Moment:
-    """Note what a frame of the user's code has in its variables; of local `arrays`, not yet traced, what they hold."""
+def moment(
+    trace: Trace, frame: FrameType, variables: Mapping[str, Any], *, arrays: bool = False,
+    cells: Mapping[str, Any] | None = None,
+) -> Moment:
+    """Note what a frame of the user's code has in its variables; of local `arrays`, not yet traced, what they hold.
+
+    Functions in the code see the `cells` of variables, until what was put in the place of these is seen by all.
+    """
+    cells = variables if cells is None else cells
     found: dict[tuple[str, Any, int], Any] = {}
     for name, value in variables.items():
         values: list[Any] = [value]
@@ -176,7 +183,7 @@ def moment(trace: Trace, frame: FrameType, variables: Mapping[str, Any], *, arra
             if type(leaf) is Tracer:
                 found[name, tree, k] = as_node(trace, leaf) if leaf.owner is trace else leaf
             else:
-                found[name, tree, k] = leaf if type(leaf) in {bool, int, float, str} else Opaque(leaf)
+                found[name, tree, k] = leaf if type(leaf) in {bool, int, float, str} else Opaque(leaf, cells)
     running = () if trace.branches is None else trace.branches.steps
     within = tuple([steps for steps in running if steps.holds(frame)])
     for steps in within:
@@ -190,16 +197,17 @@ def moment(trace: Trace, frame: FrameType, variables: Mapping[str, Any], *, arra
 class Opaque:
     """A variable that is known by its identity, as a small plain array by what it holds, or a function by its code.
 
-    A function that is made anew in each run of the code around it is the same where it has the same values from there.
+    A function that is made anew in each run of the code around it is the same where it has the same values from there,
+    or the variables of that code.
     """
 
-    def __init__(self, value: Any) -> None:
+    def __init__(self, value: Any, cells: Mapping[str, Any]) -> None:
         """Keep it, so that no other one gets its identity."""
         self.value = value
         small = type(value) is np.ndarray and value.nbytes <= SMALL and not value.dtype.hasobject
         self.key: Any = (value.dtype, value.shape, value.tobytes()) if small else id(value)
         if type(value) is FunctionType and not value.__dict__:
-            self.key = _made_of(value, {})
+            self.key = _made_of(value, {}, cells)
 
     def __eq__(self, other: object) -> bool:
         """Whether it is the same thing."""
@@ -210,16 +218,25 @@ class Opaque:
         return hash(self.key)
 
 
-def _made_of(value: FunctionType, around: dict[FunctionType, int]) -> Any:
+def _made_of(value: FunctionType, around: dict[FunctionType, int], cells: Mapping[str, Any]) -> Any:
     """Return the code of a function, and what it has from the code around it, functions of which have some as well."""
     if value in around:
         return around[value]
     inside = {**around, value: len(around)}
-    own = [*contents(value), *(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values()]
-    return value.__code__, *[
-        one.node if type(one) is Tracer else _made_of(one, inside) if type(one) is FunctionType else Opaque(one).key
-        for one in own
-    ]
+
+    def known(name: str, one: Any) -> Any:
+        if name and cells.get(name, _NOTHING) is one:
+            return name
+        if type(one) is Tracer:
+            return one.node
+        return _made_of(one, inside, cells) if type(one) is FunctionType else Opaque(one, cells).key
+
+    defaults = [*(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values()]
+    own = [known(name, one) for name, one in contents(value).items()]
+    return value.__code__, *own, *[known("", one) for one in defaults]
+
+
+_NOTHING = object()
 
 
 def _is_open(param: Any) -> bool:
@@ -445,10 +462,10 @@ class Branches:
 
     def head(
         self, trace: Trace, frame: FrameType, variables: Mapping[str, Any], loop: int, grown: Mapping[str, list[Any]],
-        left: int = -1,
+        cells: Mapping[str, Any], left: int = -1,
     ) -> None:
         """Note that a round of a loop begins, and what the one before appended to lists; or for what it was left."""
-        own = moment(trace, frame, variables, arrays=True)
+        own = moment(trace, frame, variables, arrays=True, cells=cells)
         appended = {
             name: [as_node(trace, one) if type(one) is Tracer and one.owner is trace else None for one in settled(each)]
             for name, each in grown.items()

@@ -118,9 +118,10 @@ class Carrying:
                     if not goes_on:
                         begun[at], trace.branches.loops = trace.branches.loops, trace.branches.loops + 1
                     grown: dict[str, list[Any]] = {}
+                    cells = {**variables}
                     if (frame.f_code, at) in self.carried:
                         grown = self._begin(trace, frame, variables, at, None if goes_on else begun[at])
-                    trace.branches.head(trace, frame, variables, begun[at], grown)
+                    trace.branches.head(trace, frame, variables, begun[at], grown, cells)
                 last = at
             return runs
 
@@ -144,8 +145,9 @@ class Carrying:
     def _end(self, trace: Trace, frame: FrameType, head: int, loop: int, at: int) -> None:
         """Put traced numbers in the place of the plain ones that are read where a loop is left for."""
         variables, self.ending = frame.f_locals, head
+        cells = {**variables}
         self._begin(trace, frame, variables, head, None, at)
-        trace.branches.head(trace, frame, variables, loop, {}, at)  # type: ignore[union-attr]  # as above
+        trace.branches.head(trace, frame, variables, loop, {}, cells, at)  # type: ignore[union-attr]  # as above
         self.ending = -1
 
     def _begin(

@@ -118,7 +118,7 @@ def carried_names(code: CodeType, head: int) -> tuple[str, ...]:
     _, number, _ = _flow(code)
     alive = _alive(code)
     read = frozenset[str]().union(*_round_reads(code)) if alive is None else alive[number[head]]
-    return tuple([name for name in _set_in(code, head) if name in read])
+    return tuple([name for name in _set_in(code, head) if name in read or name in code.co_cellvars])
 
 
 @cache
@@ -249,9 +249,14 @@ def _set_in(code: CodeType, head: int) -> list[str]:
     """List the variables that a loop sets."""
     every, number, _ = _flow(code)
     _, end = loop_around(code, head)
-    sets = [i.argval for i in every[number[head] :] if i.offset <= end and i.opname.startswith("STORE_FAST")]
-    names = dict.fromkeys([name for one in sets for name in (one if isinstance(one, tuple) else (one,))])
-    return [name for name in names if name not in code.co_cellvars]
+    own = [i for i in every[number[head] :] if i.offset <= end]
+    sets = [i.argval for i in own if i.opname.startswith("STORE_FAST") or sets_own_cell(code, i)]
+    return [*dict.fromkeys([name for one in sets for name in (one if isinstance(one, tuple) else (one,))])]
+
+
+def sets_own_cell(code: CodeType, i: dis.Instruction) -> bool:
+    """Whether an instruction sets a variable of its code that functions in it read, as comprehensions do."""
+    return i.opname == "STORE_DEREF" and i.argval in code.co_cellvars
 
 
 @cache
@@ -357,7 +362,8 @@ def unpacked(code: CodeType, argument: str) -> Any:
 def remembers(moment: Moment) -> bool:
     """Whether rounds may go another way by what is no variable: attributes, globals, iterators, objects of the user's.
 
-    Functions that are called by their names are looked into.
+    Functions that are called by their names are looked into. A generator expression has no state but where it is: one
+    that rounds go on with is a variable.
     """
     codes = [(moment.code, moment.globals)]
     seen: set[CodeType] = set()
@@ -369,9 +375,10 @@ def remembers(moment: Moment) -> bool:
             continue
         seen.add(code)
         for i in _flow(code)[0]:
-            if i.opname in _CHANGES or (i.opname in {"LOAD_GLOBAL", "LOAD_NAME"} and i.argval in _WALKS) or (
-                i.argval in _SPACES and i.opname.startswith("LOAD_")
-            ):
+            yields = (i.opname, code.co_name) == ("YIELD_VALUE", "<genexpr>")
+            if (i.opname in _CHANGES and not yields and not sets_own_cell(code, i)) or (
+                i.opname in {"LOAD_GLOBAL", "LOAD_NAME"} and i.argval in _WALKS
+            ) or (i.argval in _SPACES and i.opname.startswith("LOAD_")):
                 return True
             if i.opname in {"LOAD_GLOBAL", "LOAD_NAME"} and i.argval in names and i.argval.isidentifier():
                 plain.append((names[i.argval], code))
@@ -383,8 +390,8 @@ def remembers(moment: Moment) -> bool:
             if isinstance(value, FunctionType):
                 if is_user_code(value.__code__.co_filename):
                     codes.append((value.__code__, value.__globals__))
-                    own = [*contents(value), *(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values()]
-                    plain += [(one, value.__code__) for one in own]
+                    defaults = [*(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values()]
+                    plain += [(one, value.__code__) for one in (*contents(value).values(), *defaults)]
             elif isinstance(value, BuiltinFunctionType):  # a method of a list changes the list
                 plain += [] if isinstance(value.__self__, ModuleType) else [(value.__self__, user)]
             elif isinstance(value, tuple):
@@ -411,10 +418,10 @@ _STILL = (
 """What keeps nothing that a call of it could change; an array that is written while a function is traced is refused."""
 
 
-def contents(function: FunctionType) -> list[Any]:
-    """List what a function has from the code around it, as far as it is set."""
-    found = []
-    for cell in function.__closure__ or ():
+def contents(function: FunctionType) -> dict[str, Any]:
+    """Return what a function has from the code around it, as far as it is set, by the names."""
+    found = {}
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
         with suppress(ValueError):
-            found.append(cell.cell_contents)
+            found[name] = cell.cell_contents
     return found

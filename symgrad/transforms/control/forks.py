@@ -193,6 +193,14 @@ class _ForkedRounds(Rounds):
             elif any(value is not nodes[0] for value in values):
                 if not fit_together(values, "bif") or not (name in read or is_static(nodes[0].shape)):
                     return False
+                before: Any = own[0].get(name)
+                if len(nodes) == len(values) and all(each.get(name) is before for each in own) and all(
+                    one.after[name] is one.before.get(name) for one in rounds
+                ):
+                    if before.is_input:
+                        return False  # all that is around was traced anew
+                    self.still[name] = before
+                    continue
                 self.names.append(name)
                 self.like[name] = nodes[0]
         self.read = read.intersection(self.names)

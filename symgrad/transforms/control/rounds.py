@@ -58,6 +58,7 @@ class Rounds(ABC):
             what is one for each round.
         numbers: where plain numbers are nodes.
         names: the variables that change; of these are `read` those that a round reads, and it sets the others first.
+        still: those that do not, where they are other nodes in rounds that were told their ways.
         made: what a round asks and gives, for each way.
         begun, last: what the variables are before and after all rounds.
         length: the number of rounds; 0 where nobody knows it, and nothing may be one for each.
@@ -68,6 +69,7 @@ class Rounds(ABC):
         self.program, self.begin = program, begin
         self.body, self.numbers = Graph(), Graph()
         self.names: list[Name] = []
+        self.still: dict[Name, Node] = {}
         self.read: Collection[Name] = ()
         self.inputs: list[Node] = []
         self.fixed: dict[Node, Node] = {}
@@ -204,6 +206,9 @@ class Rounds(ABC):
                 continue
             if all(same_value(one.before[name], value) for one, value in zip(rounds, column, strict=True)):
                 return own
+        for name, node in self.still.items():
+            if all(one.before[name] is value for one, value in zip(rounds, column, strict=True)):
+                return self.stand(self.fixed, node, node, "x")
         first = column[0]
         if all(node is first for node in column) and not self.moves(first):
             above = first.inputs or first.is_input  # others are numbers and extents
