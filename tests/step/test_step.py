@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import re
 from typing import Any
 
@@ -260,6 +261,35 @@ def test_a_loss_that_gives_its_gradients():
         plain, state, values = step.epoch(plain, state, x, y, batch=10)
         found.append((plain, state, value, values))
     assert same(*found)
+
+
+def _doubled(p, x):
+    return np.sum(np.sqrt(p["w"] - x)), x
+
+
+STEPS = {
+    "a step": lambda step, p, state, x: step(p, state, x)[0]["w"],
+    "gradients": lambda step, p, _, x: step.gradients(p, x)[1]["w"],
+    "the value": lambda step, p, _, x: step.gradients(p, x)[0][0],
+    "steps": lambda step, p, state, x: sg.scan(
+        lambda both, row: (step(*both, row)[:2], 0.0), (p, state), np.stack([x - 1.0, x]))[0][0]["w"],
+    "a step for each": lambda step, p, state, x: sg.vmap(lambda row: step(p, state, row)[0]["w"])(np.stack([x - 1, x])),
+}
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_a_traced_step_raises_where_it_is_nan(name):
+    """It is a check in the run, as that of an index: the same numbers where it holds."""
+    opt = OPTIMIZERS["adam"]
+    p, x = {"w": np.ones(3)}, np.array([0.1, -1.0, 0.5])
+    for options in (sg.Options(), sg.Options(compiler="none")):
+        plain, checked = [
+            sg.jit(functools.partial(STEPS[name], sg.compile_step(_doubled, opt, has_aux=True, on_nan=on_nan)),
+                   options=options) for on_nan in (None, "raise")]
+        np.testing.assert_array_equal(checked(p, opt.init(p), x), plain(p, opt.init(p), x))
+        assert np.isnan(plain(p, opt.init(p), x + 1)).any()
+        with pytest.raises(sg.errors.NonFiniteError, match="the loss or the gradient is NaN or infinite"):
+            checked(p, opt.init(p), x + 1)
 
 
 @pytest.mark.parametrize("name", ERRORS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import operator
 import threading
@@ -31,6 +32,9 @@ from symgrad.api.step.fused import (
 from symgrad.api.trees import Tree, gradients_by_path, leaves_by_path, tree_map, tree_paths, without_twins
 from symgrad.build.call import MISS
 from symgrad.errors import ArgumentError, ArgumentValueError, NonFiniteError, SymgradError
+from symgrad.ops.arrays.joining import lift
+from symgrad.ops.control import finite
+from symgrad.ops.declare.forms import is_traced
 from symgrad.options import Options
 from symgrad.render.source import NOT_FINITE
 from symgrad.trace import optree
@@ -56,7 +60,7 @@ def compile_step(
         donate: write the new parameters and the new state into the arrays of the old ones.
         frozen: paths of parameters that stay as they are: ``"layer/W"``, or ``"layer"`` for all below it.
         on_nan: ``"raise"``: a step whose value or gradient is NaN or infinite raises NonFiniteError, and leaves
-            parameters and state as they were.
+            parameters and state as they were; emitted, it returns a status.
         has_aux: `loss` returns ``(number, extras)``, and so a step gives ``(value, extras)`` in the place of its value.
         options: compiler, threads and the like.
 
@@ -291,6 +295,7 @@ class Step:
         names = [] if own is None else [*own.parameters.values()][1:]
         first = [inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD) for name in ("params", "state")]
         stepped.__name__ = stepped.__qualname__ = f"{self.__name__}_step"
+        stepped.__wrapped__ = self._loss  # type: ignore[attr-defined]  # the user's lines are the loss's
         stepped.__signature__ = inspect.Signature([*first, *names])  # type: ignore[attr-defined]
         return stepped
 
@@ -368,15 +373,30 @@ class Step:
                 grads.pop(path, None)
         else:
             value, grads = self._gradient(params, *batch)
-        number = value[0] if self._settings["has_aux"] else value
-        if self._raises and not all(np.isfinite(leaf).all() for leaf in flattened((number, *grads.values()))[0]):
-            self._raise_not_finite(params, batch)
+        if self._raises:
+            value, grads = self._finite(value, grads, params, batch)
         named = tree_paths(params)
         stay = _frozen(named, self._frozen)
         self._unused = [path for path in named if path not in grads and path not in stay]
         if not active.entered:
             self._touched = {path: int(one.count) for path, one in grads.items() if isinstance(one, RowSparse)}
         return value, grads
+
+    def _finite(
+        self, value: Any, grads: dict[str, Any], params: Tree, batch: tuple[Any, ...],
+    ) -> tuple[Any, dict[str, Any]]:
+        """Return value and gradients that are finite: of traced ones the call looks, before it reads any of them."""
+        number = value[0] if self._settings["has_aux"] else value
+        leaves, tree = flattened((number, grads))
+        good = functools.reduce(np.logical_and, [np.all(np.isfinite(leaf)) for leaf in leaves])
+        if not is_traced(good):
+            if not good:
+                self._raise_not_finite(params, batch)
+            return value, grads
+        good = finite(good)
+        read = [np.where(good, leaf, np.nan) if lift(leaf).dtype.kind == "f" else leaf for leaf in leaves]
+        number, grads = optree.tree_unflatten(tree, read)  # type: ignore[assignment]
+        return (number, *value[1:]) if self._settings["has_aux"] else number, grads
 
     def _raise_not_finite(self, params: Tree, batch: tuple[Any, ...]) -> None:
         """Find the line where it began."""
