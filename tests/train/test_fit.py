@@ -348,6 +348,32 @@ def test_nan_ends_it_and_the_checkpoint_is_from_before(tmp_path):
     assert kept["state"]["t"] == 7
 
 
+@pytest.mark.parametrize(("data", "every", "kept"), [
+    ((5.0, 6.0, 1.0, 8.0), 1, 2), ((5.0, 6.0, 1.0, 8.0), 2, 2), ((5.0, 6.0, 1.0, 8.0), None, 0), ((5.0, 1.0), 1, 1),
+    ((5.0, 6.0, 1.0), None, 0),
+])
+def test_a_checkpoint_has_no_nan_that_a_finite_loss_hides(tmp_path, data, every, kept):
+    """The slope of a root at 0: its step has the loss 0, and makes the parameter NaN, if it is not the last one."""
+    opt, path = sg.optim.sgd(0.0), tmp_path / "c"
+    step = sg.compile_step(lambda p, x: np.sqrt(np.sum((p - x) ** 2)), opt)
+    words = r"after step [1-4] params holds NaN or Inf, and it held none at the start|loss before step 4 \(of epoch 1\)"
+    for _ in range(2):
+        with pytest.raises(NonFiniteError, match=words):
+            sg.fit(step, np.ones(1), opt.init(np.ones(1)), [(x,) for x in data], checkpoint=path, every=every)
+        assert sg.load(path)["params"] == 1.0
+        assert len(sg.load(path)["fit"]["value"]) == kept
+    assert len(sg.fit(step, np.ones(1), opt.init(np.ones(1)), [(x,) for x in (5.0, 6.0)], checkpoint=path)[2]["value"]) == 2
+
+
+def test_what_is_infinite_from_the_start_may_stay_so(tmp_path):
+    def least(params, state, x):
+        return params, {"least": min(state["least"], x), "seen": state["seen"]}, x
+
+    _, state, _ = sg.fit(least, np.array([-np.inf, 0.0]), {"least": np.inf, "seen": np.nan}, [(3.0,), (2.0,)],
+                         checkpoint=tmp_path / "c", every=1)
+    assert state["least"] == 2.0
+
+
 class Screen(io.StringIO):
     def isatty(self):
         return True
