@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.sparse
 
 import symgrad as sg
 from symgrad.api.step.step import Step as Trained
@@ -311,6 +312,19 @@ def test_arrays_files_and_batches_give_the_same_bits(tmp_path, whole):
     assert same(run(data=iter(batches), batch=None, epochs=1)[:2], (params, state))
 
 
+def test_batches_and_validation_may_be_sparse_matrices():
+    """As the message for ``batch=`` says: batches of rows, however many elements each has."""
+    S, w = scipy.sparse.csr_array(np.where(X > 0.5, X, 0.0)), np.zeros(6)
+    opt = sg.optim.sgd(0.1)
+    found = []
+    for A in (S, S.toarray()):
+        step = sg.compile_step(lambda w, A, y: np.mean((A @ w - y) ** 2), opt)
+        batches = [(A[k : k + 20], Y[k : k + 20]) for k in range(0, len(Y), 20)]
+        found.append(sg.fit(step, w, opt.init(w), batches, epochs=2, validation=(A, Y)))
+    np.testing.assert_allclose(found[0][0], found[1][0], rtol=1e-12)
+    np.testing.assert_allclose(found[0][2]["validation"], found[1][2]["validation"], rtol=1e-12)
+
+
 def test_structures_of_arrays_are_one_argument():
     def tabled(params, state, table):
         return step(params, state, table["x"], table["y"])
@@ -362,7 +376,8 @@ def test_a_checkpoint_has_no_nan_that_a_finite_loss_hides(tmp_path, data, every,
             sg.fit(step, np.ones(1), opt.init(np.ones(1)), [(x,) for x in data], checkpoint=path, every=every)
         assert sg.load(path)["params"] == 1.0
         assert len(sg.load(path)["fit"]["value"]) == kept
-    assert len(sg.fit(step, np.ones(1), opt.init(np.ones(1)), [(x,) for x in (5.0, 6.0)], checkpoint=path)[2]["value"]) == 2
+    ended = sg.fit(step, np.ones(1), opt.init(np.ones(1)), [(5.0,), (6.0,)], checkpoint=path)
+    assert len(ended[2]["value"]) == 2
 
 
 def test_what_is_infinite_from_the_start_may_stay_so(tmp_path):
@@ -405,6 +420,8 @@ def test_it_shows_how_far_it_is_on_a_terminal_alone(monkeypatch, capfd):
     ({"data": (X[:0], Y[:0])}, ArgumentValueError, r"of the shapes \(0, 6\), \(0,\)"),
     ({"data": (X.tolist(), Y)}, ArgumentValueError, r"of the shapes \(\), \(103,\)"),
     ({"data": (np.ma.masked_equal(X, 0), Y)}, ArgumentError, "MaskedArray, a kind of array with a meaning of its own"),
+    ({"data": (scipy.sparse.csr_array(X), Y)}, ArgumentError,
+     r"fit\(batch=16\) of a csr_array: rows are drawn from arrays\n  instead: no batch=, and .*S\[k : k \+ 16\]"),
     ({"data": ()}, ArgumentValueError, "of the shapes none"),
     ({"data": iter([(X, Y)]), "batch": None}, ArgumentError, "can be gone through once"),
     ({"data": [], "batch": None}, ArgumentValueError, "no batches in epoch 1"),

@@ -41,7 +41,7 @@ from symgrad.trace import optree
 from symgrad.trace.lines import user_line
 from symgrad.trace.signature import Signature, Spec, leaf_spec, signature_of
 from symgrad.trace.state import active
-from symgrad.trace.structures import flattened
+from symgrad.trace.structures import flattened, is_pattern
 
 if TYPE_CHECKING:
     from symgrad.api.report import Cost, Memory
@@ -136,7 +136,7 @@ class Step:
             found: tuple[Tree, Tree, Any] | None = self._in_c(params, state, batch)
             if found is not None:
                 return found
-        params = _with_numpys(params)
+        params = _parameters(params)
         value, grads = self._value_and_gradient(params, batch)
         return (*self._moved(params, grads, state), value)
 
@@ -149,7 +149,7 @@ class Step:
                 if found is not None:
                     return self._taken(fused, found, params, batch)
         with self._lock:
-            known, usual = [*self._fused], (_with_numpys(params), _settled(state), batch)
+            known, usual = [*self._fused], (_parameters(params), _settled(state), batch)
             made, again = self._planned(*usual), flattened(usual)[0]
             if made is None or (made in known and all(map(operator.is_, again, leaves))):
                 return None
@@ -222,7 +222,7 @@ class Step:
         """
         if active.entered:
             raise ArgumentError("epoch() in a traced function", line=user_line(), instead="sg.scan of the step")
-        params, plain = _with_numpys(params), tree_map(_rows_of, arrays)
+        params, plain = _parameters(params), tree_map(_rows_of, arrays)
         total = _same_rows(plain, batch)
         rows = None if order is None else _order_of(order, total)
         count = total if rows is None else len(rows)
@@ -267,7 +267,7 @@ class Step:
         Returns:
             ``(value, grads)``: gradients in the structure of the parameters, None for those that are frozen or unused.
         """
-        params = _with_numpys(params)
+        params = _parameters(params)
         value, grads = self._value_and_gradient(params, batch)
         return value, optree.tree_unflatten(flattened(params)[1], [*map(grads.get, tree_paths(params))])
 
@@ -283,7 +283,7 @@ class Step:
         Returns:
             ``(params, state)``: the new ones.
         """
-        params = _with_numpys(params)
+        params = _parameters(params)
         return self._moved(params, gradients_by_path(params, grads), state)
 
     def as_function(self) -> Callable[..., Any]:
@@ -357,7 +357,7 @@ class Step:
         return Cost(*[_summed(getattr(first, name), getattr(second, name)) for name in Cost.__dataclass_fields__])
 
     def _in_one_call(self, params: Tree, state: Tree, batch: tuple[Any, ...]) -> Fused:
-        found: Fused | None = self._planned(_with_numpys(params), _settled(state), batch)
+        found: Fused | None = self._planned(_parameters(params), _settled(state), batch)
         if found is None:
             raise ArgumentError(f"the step of {self.__name__}() is not one call of C", instead="a C compiler")
         return found
@@ -485,6 +485,11 @@ class _Values:
 
 def _rows_of(array: Any) -> Any:
     """Return an array of an epoch as C reads it."""
+    if is_pattern(array):
+        raise ArgumentError(
+            f"an epoch takes rows of arrays, and was given a {array.__class__.__name__}",
+            instead="step(params, state, S[k : k + n], y[k : k + n]) for each batch, or S.toarray() of a small one",
+        )
     if not np.ndim(array):
         raise ArgumentError(
             f"an epoch takes arrays with rows, and was given {array!r:.60}",
@@ -550,6 +555,22 @@ def _gradients_of(entry: Any, leaves: list[Any], params: Tree) -> dict[str, Any]
     found = optree.tree_unflatten(tree, made[entry.tree.child(0).num_leaves :][: tree.num_leaves])
     known = leaves_by_path(params)
     return {path: one.of_shape(known[path].shape) if isinstance(one, RowSparse) else one for path, one in found.items()}
+
+
+def _parameters(params: Tree) -> Tree:
+    """Return parameters as a step returns them.
+
+    Raises:
+        ArgumentError: one is a sparse matrix, or rows of an array: optimizers update arrays.
+    """
+    for path, leaf in leaves_by_path(params).items():
+        if is_pattern(leaf):
+            raise ArgumentError(
+                f"the parameter {path or 'params'} is a {leaf.__class__.__name__}, and a step updates arrays",
+                instead="S as a further argument of the loss, where it stays as it is; or its elements S.data as the "
+                "parameter p: C = S.tocoo() outside, np.add.at(y, C.row, p * x[C.col]) in the place of y = S @ x",
+            )
+    return _with_numpys(params)
 
 
 def _with_numpys(tree: Tree) -> Tree:
