@@ -141,6 +141,7 @@ def arguments(data: Any) -> tuple[Any, ...]:
 def _array(one: Any) -> Any:
     if isinstance(one, (str, os.PathLike)):
         return np.asarray(np.load(one, mmap_mode="r", allow_pickle=False))
+
     def plain(leaf: Any) -> Any:  # of a masked array the mask would be lost: steps refuse one
         return leaf if isinstance(leaf, np.ma.MaskedArray) or is_pattern(leaf) else np.asarray(leaf)
 

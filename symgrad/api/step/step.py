@@ -334,7 +334,8 @@ class Step:
         """List what a step in C needs besides its arguments and results: gradients, and the workspace of both halves.
 
         Raises:
-            ArgumentError: NumPy interprets the step, or the optimizer has conditions on traced values.
+            ArgumentError: NumPy interprets the step, the optimizer has conditions on traced values, or the loss gives
+                its gradients itself.
         """
         from symgrad.api.report import Memory, memory_of
 
@@ -349,7 +350,8 @@ class Step:
         """Count what a step does, see `Function.cost`.
 
         Raises:
-            ArgumentError: NumPy interprets the step, or the optimizer has conditions on traced values.
+            ArgumentError: NumPy interprets the step, the optimizer has conditions on traced values, or the loss gives
+                its gradients itself.
         """
         from symgrad.api.report import Cost, cost_of
 
@@ -359,7 +361,11 @@ class Step:
     def _in_one_call(self, params: Tree, state: Tree, batch: tuple[Any, ...]) -> Fused:
         found: Fused | None = self._planned(_parameters(params), _settled(state), batch)
         if found is None:
-            raise ArgumentError(f"the step of {self.__name__}() is not one call of C", instead="a C compiler")
+            raise ArgumentError(
+                f"the step of {self.__name__}() is not one call of C",
+                instead="compile_step() of the loss itself: what gives the gradients is a call of its own"
+                if self._is_apart else "a C compiler, and an optimizer without conditions on traced values",
+            )
         return found
 
     # -- the halves
@@ -400,9 +406,9 @@ class Step:
 
     def _raise_not_finite(self, params: Tree, batch: tuple[Any, ...]) -> None:
         """Find the line where it began."""
-        options = replace(self._options, debug_nans=True)
-        if not self._is_apart:
-            function("step", self._loss, _value_and_gradient, self._settings, options=options)(params, *batch)
+        made = self._loss if self._is_apart else self._gradient
+        if hasattr(made, "watching"):  # a function with the mark of `value_and_grad` may be anybody's
+            made.watching()(params, *batch)
         raise NonFiniteError(f"the loss or the gradient of {self.__name__}() holds NaN or Inf")
 
     def _moved(self, params: Tree, grads: dict[str, Any], state: Tree) -> tuple[Tree, Tree]:
