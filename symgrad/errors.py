@@ -172,8 +172,12 @@ class NoGradient(SymgradError, LookupError):  # noqa: N818 - a public name of th
     """The gradient's path goes through an operation that has no derivative."""
 
 
+NOT_FINITE = "the loss or the gradient is NaN or infinite"
+"""What a check says that a step with ``on_nan="raise"`` is compiled with, as a part of another function."""
+
+
 class NonFiniteError(SymgradError, FloatingPointError):
-    """A value is NaN or infinite, where `Options(debug_nans=True)` looks for that."""
+    """A value is NaN or infinite, where `Options(debug_nans=True)` or ``on_nan="raise"`` looks for that."""
 
 
 class PathsError(SymgradError, RuntimeError):

@@ -7,9 +7,11 @@ import hashlib
 import inspect
 import pickle
 import platform
+import sys
 import threading
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -103,24 +105,9 @@ class Chunked:
 
     def __call__(self, params: Any, *arrays: Any) -> tuple[Any, Any]:
         """Compute the value and the gradient."""
-        if len(arrays) <= max(self._places, default=0):
-            raise ArgumentError(f"{self.__name__}() over chunks of {', '.join(self._names)}, and these are not given")
-        blocks = [_blocks(name, arrays[k]) for name, k in zip(self._names, self._places, strict=True)]
-        counts = {name: len(of) for name, of in zip(self._names, blocks, strict=True)}
-        if {*counts.values()} == {0}:
-            raise ArgumentValueError(f"{self.__name__}() over no chunks", instead="one at least")
-        if len({*counts.values()}) != 1:
-            raise ArgumentValueError(f"arguments have other numbers of chunks: {counts}", instead="X.rechunk(...)")
-        chunks = [*zip(*blocks, strict=True)]
-        leaves, structure = flattened(params)
-        for path, leaf in zip(structure.paths(), leaves, strict=True):
-            if (kind := np.asarray(leaf).dtype).kind != "f":
-                name = "/".join(map(str, path)) or "params"
-                raise ArgumentError(f"the parameter {name} is {kind}: it has no gradient", instead="an array of floats")
-        others, rest = flattened([one for k, one in enumerate(arrays) if k not in self._places])
-        key = structure, rest
+        key, *given = self._split(params, arrays)
         try:
-            whole = self._whole(self._function(key), leaves, others, chunks)
+            whole = self._whole(self._function(key), *given)
         except ConcretizationError:
             if key in self._alone:
                 raise
@@ -129,7 +116,34 @@ class Chunked:
             return self(params, *arrays)
         by = whole.rows if self._mean else 1
         grads = [_scaled(g, np.divide, by) for g in whole.grads]
-        return whole.value / by, optree.tree_unflatten(structure, grads)
+        return whole.value / by, optree.tree_unflatten(key[0], grads)
+
+    def watching(self) -> Callable[..., None]:
+        """Return what raises where a NaN or an infinity begins, of the first chunk that has one: it is brought here."""
+        def watched(params: Any, *arrays: Any) -> None:
+            key, leaves, others, chunks = self._split(params, arrays)
+            for k in self._whole(self._function(key), leaves, others, chunks).infinite:
+                self._trace(self._function(key).watching(), leaves, others, chunks, k)
+
+        return watched
+
+    def _split(self, params: Any, arrays: Sequence[Any]) -> tuple[tuple[Any, Any], list[Any], list[Any], list[Any]]:
+        """Return the structures of parameters and of arguments in one piece, their leaves, and the chunks."""
+        if len(arrays) <= max(self._places, default=0):
+            raise ArgumentError(f"{self.__name__}() over chunks of {', '.join(self._names)}, and these are not given")
+        blocks = [_blocks(name, arrays[k]) for name, k in zip(self._names, self._places, strict=True)]
+        counts = {name: len(of) for name, of in zip(self._names, blocks, strict=True)}
+        if {*counts.values()} == {0}:
+            raise ArgumentValueError(f"{self.__name__}() over no chunks", instead="one at least")
+        if len({*counts.values()}) != 1:
+            raise ArgumentValueError(f"arguments have other numbers of chunks: {counts}", instead="X.rechunk(...)")
+        leaves, structure = flattened(params)
+        for path, leaf in zip(structure.paths(), leaves, strict=True):
+            if (kind := np.asarray(leaf).dtype).kind != "f":
+                name = "/".join(map(str, path)) or "params"
+                raise ArgumentError(f"the parameter {name} is {kind}: it has no gradient", instead="an array of floats")
+        others, rest = flattened([one for k, one in enumerate(arrays) if k not in self._places])
+        return (structure, rest), leaves, others, [*zip(*blocks, strict=True)]
 
     def _whole(self, made: Any, leaves: Any, others: Any, chunks: Any) -> Part:
         """Add up the chunks' numbers, as often as there are paths to be traced."""
@@ -164,11 +178,8 @@ class Chunked:
         arrays = [np.asanyarray(one) for one in dask.compute(*chunks[k])]
         if not _rows(arrays, k):
             return False
-        try:
+        with _of_chunk(k):
             made(leaves, others, *arrays)
-        except SymgradError as error:
-            error.add_note(f"in chunk {k}") if hasattr(error, "add_note") else None
-            raise
         return True
 
     def _summed(self, sent: Sent, leaves: Any, others: Any, chunks: Any) -> Part:
@@ -182,7 +193,9 @@ class Chunked:
         level = [one(job, k, *chunk) for k, chunk in enumerate(chunks)]
         while len(level) > 1:
             level = [added(level[k : k + FAN_IN], self._mixed) for k in range(0, len(level), FAN_IN)]
-        with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1 TB"}):
+        # Only where it is imported: what it sets by itself, imported in here, would be forgotten behind this line.
+        large = {"distributed.admin.large-graph-warning-threshold": "1 TB"} if "distributed" in sys.modules else {}
+        with dask.config.set(large):
             (whole,) = dask.compute(level[0])
         return whole  # type: ignore[no-any-return]
 
@@ -214,6 +227,7 @@ class Part(NamedTuple):
         value: the sum of their values, each times its rows for a mean.
         grads: likewise, leaf by leaf; nothing where there are no rows.
         missed: numbers of chunks whose path of branches, or whose shapes, the function was not compiled for.
+        infinite: the number of the first chunk whose value or gradient is NaN or infinite, if there is one.
         machine: what decides about the last bits where it was computed, see `_machine`.
     """
 
@@ -221,6 +235,7 @@ class Part(NamedTuple):
     value: Any = 0.0
     grads: tuple[Any, ...] = ()
     missed: tuple[int, ...] = ()
+    infinite: tuple[int, ...] = ()
     machine: Mapping[str, str] = {}
 
 
@@ -286,12 +301,23 @@ def _part(job: Job, k: int, *blocks: Any) -> Part:
     if not rows:
         return Part()
     try:
-        value, grads = job.sent.function(job.leaves, job.others, *arrays)
+        with _of_chunk(k):
+            value, grads = job.sent.function(job.leaves, job.others, *arrays)
     except LeftBehindError:
         return Part(missed=(k,))
+    infinite = () if all(np.all(np.isfinite(leaf)) for leaf in flattened((value, grads))[0]) else (k,)
     weight = rows if job.mean else 1
     weighted = tuple([_scaled(g, np.multiply, weight) for g in grads])
-    return Part(rows, float(value) * weight, weighted, (), _machine(job.options, threads(job.options)))
+    return Part(rows, float(value) * weight, weighted, (), infinite, _machine(job.options, threads(job.options)))
+
+
+@contextmanager
+def _of_chunk(k: int) -> Iterator[None]:
+    """Say in an error of which chunk it is."""
+    try:
+        yield
+    except SymgradError as error:
+        raise type(error)(f"chunk {k}: {error.what}", line=error.line, instead=error.instead) from None
 
 
 def _scaled(grad: Any, function: Any, by: int) -> Any:
@@ -328,7 +354,8 @@ def _added(parts: Sequence[Part], mixed: bool) -> Part:
                 instead="machines of one kind, or mixed=True",
             )
         grads = tuple([a + b for a, b in zip(total.grads, part.grads, strict=True)])
-        total = Part(total.rows + part.rows, total.value + part.value, grads, (), first.machine)
+        infinite = (*total.infinite, *part.infinite)[:1]
+        total = Part(total.rows + part.rows, total.value + part.value, grads, (), infinite, first.machine)
     return total
 
 

@@ -20,6 +20,7 @@ from symgrad.ir.names import identifier
 from symgrad.ir.program import Program
 from symgrad.ir.shapes import show, size, symbols
 from symgrad.options import Options
+from symgrad.trace.lines import ends_here
 from symgrad.trace.signature import Signature, Spec, leaf_spec, signature_of
 
 if TYPE_CHECKING:
@@ -70,6 +71,7 @@ class Specialization:
         examples = tuple([{**one, **arrays} for one in self.examples])
         return replace(self, fun=fun, kwargs={**self.kwargs, **specs}, examples=examples)
 
+    @ends_here
     def lower(
         self, derived: Function[..., Any], further: Mapping[str, Spec] | None = None, drawn: Sequence[Arrays] = (),
     ) -> Paths:

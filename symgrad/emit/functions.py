@@ -282,7 +282,7 @@ def entry_view(made: Exported, pad: int, units: Mapping[str, str], *, threads: b
     notes += [f"steps of loops that keep little are computed {1 + again} times"] if again else []
     notes += [f"threads: at most so many, 1 to {TEAM}; the numbers depend on it in their last bits"] * threads
     codes = " or where no path fits" if made.branched else ""
-    codes += ", or a status from 1 on where an index is out of bounds" if error_views([made]) else ""
+    codes += ", or a status from 1 on where a check fails" if error_views([made]) else ""
     notes.append(f"returns 0; a negative status for impossible extents{codes}")
     workspace = larger([path.core.loops.workspace for path in made.each])
     watched = larger([path.watched.loops.workspace for path in made.each])
@@ -333,7 +333,7 @@ def _dispatch(made: Exported) -> DispatchView:
 def error_views(functions: Sequence[Exported]) -> list[ErrorView]:
     """List the statuses of all checks and requirements."""
     found = []
-    for name, path in [(made.name, path) for made in functions for path in made.each]:
+    for of, path in [(made, path) for made in functions for path in made.each]:
         said = [
             (path.first + c.number, c, c.what or f"an index is out of bounds for an axis of size {c.extent}")
             for c in path.core.loops.checks if type(c.what) is str
@@ -343,8 +343,8 @@ def error_views(functions: Sequence[Exported]) -> list[ErrorView]:
             for code, r in path.requirements
         ]
         for code, about, what in said:
-            text = c_string(f"{about.line}: {what}")
-            found.append(ErrorView(code, text, f"{name}: {text}"))
+            text = c_string(f"{about.line or of.origin}: {what}")
+            found.append(ErrorView(code, text, f"{of.name}: {text}"))
     return found
 
 

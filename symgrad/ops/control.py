@@ -10,14 +10,15 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from symgrad.errors import Missed, ShapeError
+from symgrad.errors import NOT_FINITE, Missed, NonFiniteError, ShapeError
 from symgrad.ir.graphs import reachable
 from symgrad.ir.node import SEVERAL, Node
-from symgrad.ir.notation import Access, Body, How, Number, Role, Statement
+from symgrad.ir.notation import Access, Body, How, Number, Role, Statement, Temporary, axes_of
 from symgrad.ir.op import Control, Result
 from symgrad.ir.program import Program
 from symgrad.ir.shapes import Dim, Shape
-from symgrad.ops.declare.forms import INT, apply, enter, structured
+from symgrad.ops.declare.domains import case
+from symgrad.ops.declare.forms import BOOL, INT, OPS, apply, enter, structured
 
 
 def _result_infer(several: Node, *, number: int) -> tuple[Shape, Any]:
@@ -317,4 +318,36 @@ def _guard_body(node: Node) -> Body:
 guard = structured(
     name="guard", params=("outcome", "number"), infer=_guard_infer, evaluate=_guard_evaluate, body=_guard_body,
     nondiff=True, sample=(), edges=(), decides=True,
+)
+
+
+# -- finite: a check in the run, as an index's is: where what was looked at is NaN or infinite, the call is refused
+
+
+def _finite_evaluate(x: Any) -> Any:
+    if not np.all(x):
+        raise NonFiniteError(NOT_FINITE)
+    return np.ones_like(x)
+
+
+def _finite_body(node: Node) -> Body:
+    count, axes = Access(-2, ()), axes_of(node.shape)
+    bad = apply("where", INT, apply("logical_not", BOOL, Access(0, axes)), Number(1, INT), Number(0, INT))
+    good = apply("equal", INT, count, Number(0, INT), dtype=BOOL)  # reads the count, so that it comes after the check
+    return Body((
+        Statement(count, How.SET, Number(0, INT), (), node.line),
+        Statement(count, How.ADD, bad, axes, node.line),
+        Statement(count, How.CHECK, count, (), node.line, failure=NOT_FINITE),
+        Statement(Access(-1, axes), How.SET, good, axes, node.line),
+    ), (Temporary((), INT),))
+
+
+def _square_of_finite(x: Any) -> Any:
+    return np.where(OPS["finite"](np.isfinite(x)), x * x, np.nan)
+
+
+finite = structured(
+    name="finite", infer=lambda x: (x.shape, BOOL), evaluate=_finite_evaluate, body=_finite_body, nondiff=True,
+    sample=(case(_square_of_finite, (3, 2)),), edges=(case(_square_of_finite, (0,)), case(_square_of_finite, ())),
+    doc="Conditions that all hold: where one does not, a value is NaN or infinite, and the call is refused.",
 )

@@ -14,6 +14,7 @@ import numpy as np
 
 from symgrad.api.trees import tree_leaves, tree_map
 from symgrad.errors import ArgumentError, ArgumentValueError
+from symgrad.trace.structures import flattened, is_pattern
 from symgrad.train.files import HEAD
 
 _LOCAL_HEADER = 30
@@ -31,6 +32,12 @@ class Rows:
     def __init__(self, data: Any, each: int, seed: int) -> None:
         """Take an array, a tuple of arrays or structures of such, and names of files of them."""
         self.each, self.seed, self.arrays = each, seed, arguments(data)
+        for matrix in filter(is_pattern, tree_leaves(self.arrays)):
+            raise ArgumentError(
+                f"fit(batch={each}) of a {type(matrix).__name__}: rows are drawn from arrays",
+                instead=f"no batch=, and batches in the place of the data: [(S[k : k + {each}], y[k : k + {each}]) for "
+                f"k in range(0, len(y), {each})]; or S.toarray() of a small one",
+            )
         shapes = [array.shape for array in tree_leaves(self.arrays)]
         if len({shape[:1] for shape in shapes}) != 1 or not (shapes[0] and shapes[0][0]):
             raise ArgumentValueError(
@@ -107,7 +114,7 @@ class Given:
 
 def kind(batch: tuple[Any, ...]) -> tuple[Any, ...]:
     """Return what a batch may be compiled for: shapes and types."""
-    return tuple([(np.shape(leaf), getattr(leaf, "dtype", type(leaf))) for leaf in tree_leaves(batch)])
+    return tuple([(np.shape(leaf), getattr(leaf, "dtype", type(leaf))) for leaf in flattened(batch)[0]])
 
 
 def permutation(seed: Any, epoch: int, count: int) -> Any:
@@ -134,8 +141,11 @@ def arguments(data: Any) -> tuple[Any, ...]:
 def _array(one: Any) -> Any:
     if isinstance(one, (str, os.PathLike)):
         return np.asarray(np.load(one, mmap_mode="r", allow_pickle=False))
-    # Of a masked array the mask would be lost: steps refuse one.
-    return tree_map(lambda leaf: leaf if isinstance(leaf, np.ma.MaskedArray) else np.asarray(leaf), one)
+
+    def plain(leaf: Any) -> Any:  # of a masked array the mask would be lost: steps refuse one
+        return leaf if isinstance(leaf, np.ma.MaskedArray) or is_pattern(leaf) else np.asarray(leaf)
+
+    return tree_map(plain, one)
 
 
 def _opened(path: Path) -> zipfile.ZipFile:

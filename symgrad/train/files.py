@@ -61,7 +61,7 @@ def save(path: str | os.PathLike[str], /, **trees: Any) -> None:
     for name, tree in trees.items():
         numbers = itertools.count(float(len(leaves)))  # floats are leaves of objects, too
         described[name] = _structure(tree_map(lambda _, count=numbers: next(count), tree), name)
-        for at, leaf in _named(name, tree):
+        for at, leaf in named(name, tree):
             record, array = _leaf(at, leaf)
             record["tree"] = name
             if array is not None:
@@ -78,7 +78,7 @@ def save(path: str | os.PathLike[str], /, **trees: Any) -> None:
                 np.lib.format.write_array(member, array, allow_pickle=False)
 
 
-def _named(name: str, tree: Any) -> list[tuple[str, Any]]:
+def named(name: str, tree: Any) -> list[tuple[str, Any]]:
     """List the leaves of a tree with their paths, which begin with its name."""
     return [*zip([f"{name}/{path}".rstrip("/") for path in tree_paths(tree)], tree_leaves(tree), strict=True)]
 
@@ -221,7 +221,7 @@ class Contents:
     def like(self, name: str, tree: Any) -> Any:
         """Put the leaves of a tree of the file into one that is given, after a look at paths, shapes and dtypes."""
         own = [k for k, record in enumerate(self._records) if record["tree"] == name]
-        wanted, there = _named(name, tree), [self._records[k]["path"] for k in own]
+        wanted, there = named(name, tree), [self._records[k]["path"] for k in own]
         paths = [at for at, _ in wanted]
         for at in paths:
             if at not in there:

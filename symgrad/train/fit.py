@@ -20,7 +20,7 @@ from symgrad.api.step.step import Step
 from symgrad.api.trees import tree_map
 from symgrad.errors import ArgumentError, ArgumentValueError, NonFiniteError, SymgradError
 from symgrad.train.batches import Given, Rows, arguments, kind
-from symgrad.train.files import Contents, save
+from symgrad.train.files import Contents, named, save
 
 _AGAIN = 0.1
 """Seconds after which the line on the terminal is drawn anew."""
@@ -61,7 +61,9 @@ def fit(
         for each epoch, and both those from before the checkpoint, too.
 
     Raises:
-        NonFiniteError: the loss is NaN; steps of ``compile_step(..., on_nan="raise")`` name the line.
+        NonFiniteError: the loss is NaN, or a parameter or a part of the state is NaN or infinite where a checkpoint
+            would be written or training ends, and was not so at the start; steps of
+            ``compile_step(..., on_nan="raise")`` name the line.
         SerializationError: the checkpoint is damaged, or of another training; naming the field.
         KeyboardInterrupt: by Ctrl-C, after the running step has ended and the checkpoint is written (a twentieth of a
             second of steps where no callbacks look between them, for these are one call); by a second one at once.
@@ -103,14 +105,22 @@ def fit(
         return count if count >= _LEAST else 1
 
     def keep() -> None:
+        made = [path for path in _not_finite(params, state) if path not in begun]
+        if made:
+            raise NonFiniteError(
+                f"fit(): after step {len(values)} {made[0]} holds NaN or Inf, and it held none at the start",
+                instead='compile_step(..., on_nan="raise"), whose error names the line that made it',
+            )
         if checkpoint:
             numbers = {"epoch": epoch, "done": done, "kinds": len(kinds)}
             came_to = {"value": np.array(values), "validation": np.array(validations)}
             save(checkpoint, params=params, state=state, fit=fixed | numbers | came_to)
 
+    begun = _not_finite(params, state)
     if checkpoint and Path(checkpoint).exists():
         found = _resumed(checkpoint, fixed, params, state)
         params, state, at = found
+        begun += _not_finite(params, state)
         epoch, done, values, validations = at["epoch"], at["done"], at["value"].tolist(), at["validation"].tolist()
         if epoch < epochs and not _is_stale(validations, patience):
             kinds = _as_before(step, source, at["kinds"], params, state)
@@ -166,6 +176,12 @@ def _taken_together(step: Step, params: Any, state: Any, source: Any, rows: Any)
         told: Any = error
         step(told.params, told.state, *source.batch(rows[told.batch * source.each :][: source.each]))
         raise
+
+
+def _not_finite(params: Any, state: Any) -> list[str]:
+    """List the paths of parameters and of what the state holds that are NaN or infinite somewhere."""
+    leaves = [(path, np.asarray(leaf)) for path, leaf in [*named("params", params), *named("state", state)]]
+    return [path for path, array in leaves if array.dtype.kind == "f" and not np.isfinite(array).all()]
 
 
 def _number(value: Any) -> float:

@@ -6,6 +6,8 @@ import io
 import os
 import pickle
 import signal
+import subprocess
+import sys
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -18,7 +20,7 @@ from scipy.optimize import minimize
 
 import symgrad as sg
 from symgrad.dask import chunks as travelling
-from symgrad.errors import ArgumentError, ArgumentValueError, IndexOutOfBounds, LeftBehindError
+from symgrad.errors import ArgumentError, ArgumentValueError, IndexOutOfBounds, LeftBehindError, NonFiniteError
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(1000, 5))
@@ -161,6 +163,33 @@ def test_a_compiled_step_and_fit_take_it_as_a_loss():
         assert step.unused == []
 
 
+@pytest.mark.parametrize("bad", [0, 2])
+def test_a_step_names_the_chunk_and_the_line_of_nan(scheduler, bad):
+    """Of what comes first: the others are not looked at."""
+    def rooted(w, X):
+        return np.mean(np.sqrt(X @ w))
+
+    opt, start = sg.optim.sgd(0.1), np.ones(5)
+    over = sg.dask.value_and_grad(rooted, "X")
+    for one, told in ((over, f"chunk {bad}: sqrt, "), (sg.value_and_grad(rooted), "sqrt, ")):
+        step = sg.compile_step(one, opt, on_nan="raise")
+        positive = [np.abs(X[each]) for each in EACH if each.start < each.stop]
+        negative = [-x if k in {bad, 3} else x for k, x in enumerate(positive)]
+        of = (lambda parts: parts) if one is over else np.concatenate
+        step(start, opt.init(start), of(positive))
+        with pytest.raises(NonFiniteError, match=f"^{told}(.|\n)*test_dask.py(.|\n)*np.sqrt"):
+            step(start, opt.init(start), of(negative))
+
+
+def test_it_is_called_twice_where_nobody_has_imported_distributed():
+    """Dask imports it in the first call, and what it then sets has to be there in the second one."""
+    text = ("import numpy as np, symgrad.dask\n"
+            "f = symgrad.dask.value_and_grad(lambda w, X: np.mean(X * w), 'X')\n"
+            "print(f(2.0, [np.ones(3)])[0], f(3.0, [np.ones(3)])[0])\n")
+    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=False)
+    assert done.stdout == "2.0 3.0\n", done.stderr
+
+
 def test_scipy_minimizes_it():
     over = sg.dask.value_and_grad(lambda w, X, y: np.mean((X @ w - y) ** 2), ("X", "y"))
     fit = minimize(over, np.zeros(5), args=(DX, DY), jac=True, method="BFGS", options={"gtol": 1e-9})
@@ -206,7 +235,11 @@ def test_no_code_travels():
     (lambda: OVER(START, DX[:0], {"l2": 0.1}, DY[:0]), ArgumentValueError, "all 1 chunks are empty"),
     (lambda: OVER(START, [], {"l2": 0.1}, []), ArgumentValueError, "over no chunks"),
     (lambda: sg.dask.value_and_grad(lambda t, i: np.sum(t[i]), "i", "sum")(
-        np.ones(3), [np.array([0, 1]), np.array([2, 3])]), IndexOutOfBounds, "3"),
+        np.ones(3), [np.array([0, 1]), np.array([2, 3])]), IndexOutOfBounds, "chunk 1: an index is out of bounds .* 3"),
+    (lambda: sg.dask.value_and_grad(lambda t, i: np.sum(t[i]), "i", "sum")(
+        np.ones(3), [np.array([3, 0]), np.array([2, 0])]), IndexOutOfBounds, "chunk 0: an index is out of bounds .* 3"),
+    (lambda: sg.compile_step(OVER, sg.optim.sgd(0.1)).memory(START, sg.optim.sgd(0.1).init(START), DX, {"l2": 0.1}, DY),
+     ArgumentError, "not one call of C(.|\n)*compile_step.. of the loss itself"),
 ])
 def test_what_makes_no_sense_is_refused(call, error, message):
     with pytest.raises(error, match=message):

@@ -11,6 +11,7 @@ import pytest
 import symgrad as sg
 from symgrad.api.step.step import Step
 from symgrad.trace.structures import flattened
+from tests.step.allocations import counted
 from tests.step.test_step import OPTIMIZERS, made, model, same
 
 OUTSIDE = np.linspace(-1.0, 1.0, 16)
@@ -49,12 +50,18 @@ def test_in_place_is_the_same(name, dtype):
     assert len(step._fused) == len(other._fused) == 1, "one call of C"
 
 
-def test_a_thousand_steps_take_no_memory():
+@pytest.mark.parametrize("on_nan", [None, "raise"])
+def test_a_thousand_steps_take_no_memory(on_nan):
+    """NumPy is asked for no array at all, and Python for no more than it gives back."""
     opt = OPTIMIZERS["adam"]
     params = {"W": np.ones((400, 200))}
     state, x = opt.init(params), np.ones(400)
-    step = sg.compile_step(lambda p, x: np.sum((x @ p["W"]) ** 2), opt, donate=True)
+    step = sg.compile_step(lambda p, x: np.sum((x @ p["W"]) ** 2), opt, donate=True, on_nan=on_nan)
     params, state, _ = step(params, state, x)
+    with counted() as calls:
+        for _ in range(1000):
+            params, state, _ = step(params, state, x)
+    assert not calls
     (fused,) = step._fused
     memory = fused.steps._memory
     tracemalloc.start()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import re
 import subprocess
 import sys
 
@@ -17,7 +18,7 @@ import numpy as np, symgrad as sg
 def loss(p, x, y):
     return np.mean((x @ p["W"] + p["b"] - y) ** 2)
 
-step = sg.compile_step(loss, sg.optim.adam(0.01))
+step = sg.compile_step(loss, sg.optim.adam(0.01), on_nan="raise")
 """
 
 
@@ -42,6 +43,12 @@ def test_a_step_is_emitted(tmp_path):
     assert "const int64_t *t," in header
     assert "double *result_0_W," in header
     assert "an index is out of bounds for an axis of size 3" in header
+    assert {name for name, _ in lines(tmp_path / "train")} == {"test_emitted.py"}
+
+
+def lines(folder):
+    """The lines that a package names."""
+    return {line for path in folder.iterdir() for line in re.findall(r"(\w+\.py):(\d+)", path.read_text("latin-1"))}
 
 
 def test_a_donated_step_is_emitted_in_place(tmp_path):
@@ -52,7 +59,7 @@ def test_a_donated_step_is_emitted_in_place(tmp_path):
     opt, rng = sg.optim.adam(0.1, sparse="lazy"), np.random.default_rng(0)
     params = {"E": rng.normal(size=(5000, 4)), "W": rng.normal(size=(4, 3)), "b": np.zeros(3)}
     state, batch = opt.init(params), (np.array([3, 4999, 3, 7]), np.array([0, 2, 1, 1]))
-    step = sg.compile_step(loss, opt, donate=True)
+    step = sg.compile_step(loss, opt, donate=True, on_nan="raise")
     (name,) = sg.emit(step, (params, state, *batch), tmp_path / "train").functions
     assert "recorded calls: all agree" in check(tmp_path / "train")
     assert "result_0_E: double[5000][4]  (may be params_E itself)" in (tmp_path / "train" / "train.h").read_text()
@@ -79,6 +86,12 @@ def test_a_donated_step_is_emitted_in_place(tmp_path):
     assert run(np.array([3, 5000, 3, 7]), batch[1]) > 0
     assert run(batch[0], np.array([0, 2, 1, 3])) > 0
     assert all(np.array_equal(one, other) for one, other in zip(own, before, strict=True))
+    before[1][0] = own[1][0] = np.nan  # of the weights; what NaN would reach is not written
+    status = run(*batch)
+    library.train_error.restype = ctypes.c_char_p
+    assert re.fullmatch(rb"loss_step\(\) of test_emitted.py:\d+: the loss or the gradient is NaN or infinite",
+                        library.train_error(status))
+    assert all(np.array_equal(one, other, equal_nan=True) for one, other in zip(own, before, strict=True))
 
 
 def test_the_command_line_makes_the_state(tmp_path):
@@ -91,3 +104,4 @@ def test_the_command_line_makes_the_state(tmp_path):
         assert done.returncode == code, done.stderr
         assert said in done.stdout + done.stderr
     assert "all agree" in check(tmp_path / "made")
+    assert lines(tmp_path / "made") == {("train.py", "4"), ("train.py", "5")}  # the loss, and nothing of symgrad's

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import re
 from typing import Any
 
 import numpy as np
 import pytest
+import scipy.sparse
 
 import symgrad as sg
 
@@ -110,6 +112,18 @@ def test_a_rate_compiles_nothing():
     assert step.cache_info().compilations == 1
 
 
+MATRIX = scipy.sparse.csr_array(np.array([[1.0, 0.0, 2.0], [0.0, 0.0, 3.0]]))
+
+
+def _sgd(loss, **settings):
+    return sg.compile_step(loss, OPTIMIZERS["sgd"], **settings)
+
+
+def _of_matrix(params, **settings):
+    step = _sgd(lambda p: np.sum((p["S"] @ p["w"]) ** 2), **settings)
+    return step(params, OPTIMIZERS["sgd"].init(params))
+
+
 ERRORS = {
     "no optimizer": (lambda: sg.compile_step(model, 0.1), "compile_step() of the optimizer 0.1"),
     "no optimizer of ours": (lambda: sg.compile_step(model, sg.optim), "which has no update()"),
@@ -121,6 +135,15 @@ ERRORS = {
     "one key": (
         lambda: _of_tree({"l": {1: np.ones(2), "1": np.ones(2)}}, lambda p: np.sum(p["l"][1] * p["l"]["1"])),
         "two parameters are called 'l/1'"),
+    "a sparse matrix": (
+        lambda: _of_matrix({"S": MATRIX, "w": np.ones(3)}),
+        ("the parameter S is a csr_array, and a step updates arrays\n  "
+         "instead: S as a further argument of the loss, where it stays as it is; or its elements S.data")),
+    "a frozen sparse matrix": (
+        lambda: _of_matrix({"S": MATRIX, "w": np.ones(3)}, frozen=("S",)), "the parameter S is a csr_array"),
+    "a sparse matrix in an epoch": (
+        lambda: _sgd(lambda w, S: np.sum(S @ w)).epoch(np.ones(3), OPTIMIZERS["sgd"].init(()), MATRIX, batch=1),
+        "an epoch takes rows of arrays, and was given a csr_array\n  instead: step(params, state, S[k : k + n]"),
     "nothing to do": (lambda: _stepped(frozen=("in", "out")), "model() uses no parameter that is not frozen"),
     "another gradient": (lambda: _applied({"out": {"V": np.ones(4)}}), "a gradient of out/V, and the parameters are"),
     "another shape": (
@@ -260,6 +283,51 @@ def test_a_loss_that_gives_its_gradients():
         plain, state, values = step.epoch(plain, state, x, y, batch=10)
         found.append((plain, state, value, values))
     assert same(*found)
+
+
+def _doubled(p, x):
+    return np.sum(np.sqrt(p["w"] - x)), x
+
+
+def test_sparse_matrices_stand_where_the_message_says():
+    """As a further argument of the loss, and as their elements."""
+    C, w, state = MATRIX.tocoo(), np.ones(3), OPTIMIZERS["sgd"].init(())
+
+    def product(p, x):
+        y = np.zeros(2)
+        np.add.at(y, C.row, p * x[C.col])
+        return np.sum(y**2)
+
+    by_matrix, by_w = sg.grad(lambda S, w: np.sum((S @ w) ** 2), (0, 1))(MATRIX, w)
+    moved, _, _ = _sgd(lambda w, S: np.sum((S @ w) ** 2))(w, state, MATRIX)
+    np.testing.assert_allclose(moved, w - 0.1 * by_w)
+    moved, _, _ = _sgd(product)(MATRIX.data, state, w)
+    np.testing.assert_allclose(moved, MATRIX.data - 0.1 * by_matrix.data)
+
+
+STEPS = {
+    "a step": lambda step, p, state, x: step(p, state, x)[0]["w"],
+    "gradients": lambda step, p, _, x: step.gradients(p, x)[1]["w"],
+    "the value": lambda step, p, _, x: step.gradients(p, x)[0][0],
+    "steps": lambda step, p, state, x: sg.scan(
+        lambda both, row: (step(*both, row)[:2], 0.0), (p, state), np.stack([x - 1.0, x]))[0][0]["w"],
+    "a step for each": lambda step, p, state, x: sg.vmap(lambda row: step(p, state, row)[0]["w"])(np.stack([x - 1, x])),
+}
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_a_traced_step_raises_where_it_is_nan(name):
+    """It is a check in the run, as that of an index: the same numbers where it holds."""
+    opt = OPTIMIZERS["adam"]
+    p, x = {"w": np.ones(3)}, np.array([0.1, -1.0, 0.5])
+    for options in (sg.Options(), sg.Options(compiler="none")):
+        plain, checked = [
+            sg.jit(functools.partial(STEPS[name], sg.compile_step(_doubled, opt, has_aux=True, on_nan=on_nan)),
+                   options=options) for on_nan in (None, "raise")]
+        np.testing.assert_array_equal(checked(p, opt.init(p), x), plain(p, opt.init(p), x))
+        assert np.isnan(plain(p, opt.init(p), x + 1)).any()
+        with pytest.raises(sg.errors.NonFiniteError, match="the loss or the gradient is NaN or infinite"):
+            checked(p, opt.init(p), x + 1)
 
 
 @pytest.mark.parametrize("name", ERRORS)

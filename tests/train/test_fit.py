@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.sparse
 
 import symgrad as sg
 from symgrad.api.step.step import Step as Trained
@@ -171,7 +172,8 @@ def killed(path, kills, epochs, made, longest):
     (5, 30, fresh), (20, 60, lambda: step), pytest.param(200, 500, lambda: step, marks=pytest.mark.nightly),
 ])
 def test_killed_at_any_moment_it_ends_with_the_same_bits(tmp_path, monkeypatch, kills, epochs, made):
-    monkeypatch.setattr(os, "fsync", lambda _: None)  # a kill is no power failure, and disks are slow
+    if kills < 200:  # by day: a kill is no power failure, and disks are slow
+        monkeypatch.setattr(os, "fsync", lambda _: None)
     path = tmp_path / "run.npz"
     with sg.set_num_threads(1):  # as forked processes have
         unbroken = run(made(), epochs=epochs, validation=(X, Y))
@@ -311,6 +313,19 @@ def test_arrays_files_and_batches_give_the_same_bits(tmp_path, whole):
     assert same(run(data=iter(batches), batch=None, epochs=1)[:2], (params, state))
 
 
+def test_batches_and_validation_may_be_sparse_matrices():
+    """As the message for ``batch=`` says: batches of rows, however many elements each has."""
+    S, w = scipy.sparse.csr_array(np.where(X > 0.5, X, 0.0)), np.zeros(6)
+    opt = sg.optim.sgd(0.1)
+    found = []
+    for A in (S, S.toarray()):
+        step = sg.compile_step(lambda w, A, y: np.mean((A @ w - y) ** 2), opt)
+        batches = [(A[k : k + 20], Y[k : k + 20]) for k in range(0, len(Y), 20)]
+        found.append(sg.fit(step, w, opt.init(w), batches, epochs=2, validation=(A, Y)))
+    np.testing.assert_allclose(found[0][0], found[1][0], rtol=1e-12)
+    np.testing.assert_allclose(found[0][2]["validation"], found[1][2]["validation"], rtol=1e-12)
+
+
 def test_structures_of_arrays_are_one_argument():
     def tabled(params, state, table):
         return step(params, state, table["x"], table["y"])
@@ -348,6 +363,33 @@ def test_nan_ends_it_and_the_checkpoint_is_from_before(tmp_path):
     assert kept["state"]["t"] == 7
 
 
+@pytest.mark.parametrize(("data", "every", "kept"), [
+    ((5.0, 6.0, 1.0, 8.0), 1, 2), ((5.0, 6.0, 1.0, 8.0), 2, 2), ((5.0, 6.0, 1.0, 8.0), None, 0), ((5.0, 1.0), 1, 1),
+    ((5.0, 6.0, 1.0), None, 0),
+])
+def test_a_checkpoint_has_no_nan_that_a_finite_loss_hides(tmp_path, data, every, kept):
+    """The slope of a root at 0: its step has the loss 0, and makes the parameter NaN, if it is not the last one."""
+    opt, path = sg.optim.sgd(0.0), tmp_path / "c"
+    step = sg.compile_step(lambda p, x: np.sqrt(np.sum((p - x) ** 2)), opt)
+    words = r"after step [1-4] params holds NaN or Inf, and it held none at the start|loss before step 4 \(of epoch 1\)"
+    for _ in range(2):
+        with pytest.raises(NonFiniteError, match=words):
+            sg.fit(step, np.ones(1), opt.init(np.ones(1)), [(x,) for x in data], checkpoint=path, every=every)
+        assert sg.load(path)["params"] == 1.0
+        assert len(sg.load(path)["fit"]["value"]) == kept
+    ended = sg.fit(step, np.ones(1), opt.init(np.ones(1)), [(5.0,), (6.0,)], checkpoint=path)
+    assert len(ended[2]["value"]) == 2
+
+
+def test_what_is_infinite_from_the_start_may_stay_so(tmp_path):
+    def least(params, state, x):
+        return params, {"least": min(state["least"], x), "seen": state["seen"]}, x
+
+    _, state, _ = sg.fit(least, np.array([-np.inf, 0.0]), {"least": np.inf, "seen": np.nan}, [(3.0,), (2.0,)],
+                         checkpoint=tmp_path / "c", every=1)
+    assert state["least"] == 2.0
+
+
 class Screen(io.StringIO):
     def isatty(self):
         return True
@@ -379,6 +421,8 @@ def test_it_shows_how_far_it_is_on_a_terminal_alone(monkeypatch, capfd):
     ({"data": (X[:0], Y[:0])}, ArgumentValueError, r"of the shapes \(0, 6\), \(0,\)"),
     ({"data": (X.tolist(), Y)}, ArgumentValueError, r"of the shapes \(\), \(103,\)"),
     ({"data": (np.ma.masked_equal(X, 0), Y)}, ArgumentError, "MaskedArray, a kind of array with a meaning of its own"),
+    ({"data": (scipy.sparse.csr_array(X), Y)}, ArgumentError,
+     r"fit\(batch=16\) of a csr_array: rows are drawn from arrays\n  instead: no batch=, and .*S\[k : k \+ 16\]"),
     ({"data": ()}, ArgumentValueError, "of the shapes none"),
     ({"data": iter([(X, Y)]), "batch": None}, ArgumentError, "can be gone through once"),
     ({"data": [], "batch": None}, ArgumentValueError, "no batches in epoch 1"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import operator
 import threading
@@ -31,13 +32,16 @@ from symgrad.api.step.fused import (
 from symgrad.api.trees import Tree, gradients_by_path, leaves_by_path, tree_map, tree_paths, without_twins
 from symgrad.build.call import MISS
 from symgrad.errors import ArgumentError, ArgumentValueError, NonFiniteError, SymgradError
+from symgrad.ops.arrays.joining import lift
+from symgrad.ops.control import finite
+from symgrad.ops.declare.forms import is_traced
 from symgrad.options import Options
 from symgrad.render.source import NOT_FINITE
 from symgrad.trace import optree
 from symgrad.trace.lines import user_line
 from symgrad.trace.signature import Signature, Spec, leaf_spec, signature_of
 from symgrad.trace.state import active
-from symgrad.trace.structures import flattened
+from symgrad.trace.structures import flattened, is_pattern
 
 if TYPE_CHECKING:
     from symgrad.api.report import Cost, Memory
@@ -56,7 +60,7 @@ def compile_step(
         donate: write the new parameters and the new state into the arrays of the old ones.
         frozen: paths of parameters that stay as they are: ``"layer/W"``, or ``"layer"`` for all below it.
         on_nan: ``"raise"``: a step whose value or gradient is NaN or infinite raises NonFiniteError, and leaves
-            parameters and state as they were.
+            parameters and state as they were; emitted, it returns a status.
         has_aux: `loss` returns ``(number, extras)``, and so a step gives ``(value, extras)`` in the place of its value.
         options: compiler, threads and the like.
 
@@ -132,7 +136,7 @@ class Step:
             found: tuple[Tree, Tree, Any] | None = self._in_c(params, state, batch)
             if found is not None:
                 return found
-        params = _with_numpys(params)
+        params = _parameters(params)
         value, grads = self._value_and_gradient(params, batch)
         return (*self._moved(params, grads, state), value)
 
@@ -145,7 +149,7 @@ class Step:
                 if found is not None:
                     return self._taken(fused, found, params, batch)
         with self._lock:
-            known, usual = [*self._fused], (_with_numpys(params), _settled(state), batch)
+            known, usual = [*self._fused], (_parameters(params), _settled(state), batch)
             made, again = self._planned(*usual), flattened(usual)[0]
             if made is None or (made in known and all(map(operator.is_, again, leaves))):
                 return None
@@ -218,7 +222,7 @@ class Step:
         """
         if active.entered:
             raise ArgumentError("epoch() in a traced function", line=user_line(), instead="sg.scan of the step")
-        params, plain = _with_numpys(params), tree_map(_rows_of, arrays)
+        params, plain = _parameters(params), tree_map(_rows_of, arrays)
         total = _same_rows(plain, batch)
         rows = None if order is None else _order_of(order, total)
         count = total if rows is None else len(rows)
@@ -263,7 +267,7 @@ class Step:
         Returns:
             ``(value, grads)``: gradients in the structure of the parameters, None for those that are frozen or unused.
         """
-        params = _with_numpys(params)
+        params = _parameters(params)
         value, grads = self._value_and_gradient(params, batch)
         return value, optree.tree_unflatten(flattened(params)[1], [*map(grads.get, tree_paths(params))])
 
@@ -279,7 +283,7 @@ class Step:
         Returns:
             ``(params, state)``: the new ones.
         """
-        params = _with_numpys(params)
+        params = _parameters(params)
         return self._moved(params, gradients_by_path(params, grads), state)
 
     def as_function(self) -> Callable[..., Any]:
@@ -291,6 +295,7 @@ class Step:
         names = [] if own is None else [*own.parameters.values()][1:]
         first = [inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD) for name in ("params", "state")]
         stepped.__name__ = stepped.__qualname__ = f"{self.__name__}_step"
+        stepped.__wrapped__ = self._loss  # type: ignore[attr-defined]  # the user's lines are the loss's
         stepped.__signature__ = inspect.Signature([*first, *names])  # type: ignore[attr-defined]
         return stepped
 
@@ -329,7 +334,8 @@ class Step:
         """List what a step in C needs besides its arguments and results: gradients, and the workspace of both halves.
 
         Raises:
-            ArgumentError: NumPy interprets the step, or the optimizer has conditions on traced values.
+            ArgumentError: NumPy interprets the step, the optimizer has conditions on traced values, or the loss gives
+                its gradients itself.
         """
         from symgrad.api.report import Memory, memory_of
 
@@ -344,7 +350,8 @@ class Step:
         """Count what a step does, see `Function.cost`.
 
         Raises:
-            ArgumentError: NumPy interprets the step, or the optimizer has conditions on traced values.
+            ArgumentError: NumPy interprets the step, the optimizer has conditions on traced values, or the loss gives
+                its gradients itself.
         """
         from symgrad.api.report import Cost, cost_of
 
@@ -352,9 +359,13 @@ class Step:
         return Cost(*[_summed(getattr(first, name), getattr(second, name)) for name in Cost.__dataclass_fields__])
 
     def _in_one_call(self, params: Tree, state: Tree, batch: tuple[Any, ...]) -> Fused:
-        found: Fused | None = self._planned(_with_numpys(params), _settled(state), batch)
+        found: Fused | None = self._planned(_parameters(params), _settled(state), batch)
         if found is None:
-            raise ArgumentError(f"the step of {self.__name__}() is not one call of C", instead="a C compiler")
+            raise ArgumentError(
+                f"the step of {self.__name__}() is not one call of C",
+                instead="compile_step() of the loss itself: what gives the gradients is a call of its own"
+                if self._is_apart else "a C compiler, and an optimizer without conditions on traced values",
+            )
         return found
 
     # -- the halves
@@ -368,9 +379,8 @@ class Step:
                 grads.pop(path, None)
         else:
             value, grads = self._gradient(params, *batch)
-        number = value[0] if self._settings["has_aux"] else value
-        if self._raises and not all(np.isfinite(leaf).all() for leaf in flattened((number, *grads.values()))[0]):
-            self._raise_not_finite(params, batch)
+        if self._raises:
+            value, grads = self._finite(value, grads, params, batch)
         named = tree_paths(params)
         stay = _frozen(named, self._frozen)
         self._unused = [path for path in named if path not in grads and path not in stay]
@@ -378,11 +388,27 @@ class Step:
             self._touched = {path: int(one.count) for path, one in grads.items() if isinstance(one, RowSparse)}
         return value, grads
 
+    def _finite(
+        self, value: Any, grads: dict[str, Any], params: Tree, batch: tuple[Any, ...],
+    ) -> tuple[Any, dict[str, Any]]:
+        """Return value and gradients that are finite: of traced ones the call looks, before it reads any of them."""
+        number = value[0] if self._settings["has_aux"] else value
+        leaves, tree = flattened((number, grads))
+        good = functools.reduce(np.logical_and, [np.all(np.isfinite(leaf)) for leaf in leaves])
+        if not is_traced(good):
+            if not good:
+                self._raise_not_finite(params, batch)
+            return value, grads
+        good = finite(good)
+        read = [np.where(good, leaf, np.nan) if lift(leaf).dtype.kind == "f" else leaf for leaf in leaves]
+        number, grads = optree.tree_unflatten(tree, read)  # type: ignore[assignment]
+        return (number, *value[1:]) if self._settings["has_aux"] else number, grads
+
     def _raise_not_finite(self, params: Tree, batch: tuple[Any, ...]) -> None:
         """Find the line where it began."""
-        options = replace(self._options, debug_nans=True)
-        if not self._is_apart:
-            function("step", self._loss, _value_and_gradient, self._settings, options=options)(params, *batch)
+        made = self._loss if self._is_apart else self._gradient
+        if hasattr(made, "watching"):  # a function with the mark of `value_and_grad` may be anybody's
+            made.watching()(params, *batch)
         raise NonFiniteError(f"the loss or the gradient of {self.__name__}() holds NaN or Inf")
 
     def _moved(self, params: Tree, grads: dict[str, Any], state: Tree) -> tuple[Tree, Tree]:
@@ -465,6 +491,11 @@ class _Values:
 
 def _rows_of(array: Any) -> Any:
     """Return an array of an epoch as C reads it."""
+    if is_pattern(array):
+        raise ArgumentError(
+            f"an epoch takes rows of arrays, and was given a {array.__class__.__name__}",
+            instead="step(params, state, S[k : k + n], y[k : k + n]) for each batch, or S.toarray() of a small one",
+        )
     if not np.ndim(array):
         raise ArgumentError(
             f"an epoch takes arrays with rows, and was given {array!r:.60}",
@@ -530,6 +561,22 @@ def _gradients_of(entry: Any, leaves: list[Any], params: Tree) -> dict[str, Any]
     found = optree.tree_unflatten(tree, made[entry.tree.child(0).num_leaves :][: tree.num_leaves])
     known = leaves_by_path(params)
     return {path: one.of_shape(known[path].shape) if isinstance(one, RowSparse) else one for path, one in found.items()}
+
+
+def _parameters(params: Tree) -> Tree:
+    """Return parameters as a step returns them.
+
+    Raises:
+        ArgumentError: one is a sparse matrix, or rows of an array: optimizers update arrays.
+    """
+    for path, leaf in leaves_by_path(params).items():
+        if is_pattern(leaf):
+            raise ArgumentError(
+                f"the parameter {path or 'params'} is a {leaf.__class__.__name__}, and a step updates arrays",
+                instead="S as a further argument of the loss, where it stays as it is; or its elements S.data as the "
+                "parameter p: C = S.tocoo() outside, np.add.at(y, C.row, p * x[C.col]) in the place of y = S @ x",
+            )
+    return _with_numpys(params)
 
 
 def _with_numpys(tree: Tree) -> Tree:
