@@ -245,6 +245,17 @@ def product_of_two_loops(x):
     return x[0] * (n % 1000)
 
 
+def product_behind_a_loop(x):
+    n = 1
+    for v in x:
+        if v > 0:
+            n = n + 1
+    for v in x:
+        if v > 0.1:
+            n = n * 31 + 7
+    return x[0] * (n % 1000)
+
+
 def kind(n):
     return 1.0 if type(n) is int else 2.0
 
@@ -269,7 +280,7 @@ def asks_its_text(x):
 
 @pytest.mark.parametrize("fun", [
     flags, signed_zero, waiting, another_iterator, power_after, product_after, shift_after, product_of_two_loops,
-    asks_its_type, asks_its_text,
+    product_behind_a_loop, asks_its_type, asks_its_text,
 ], ids=lambda f: f.__name__)
 def test_they_are_what_pythons_numbers_are(fun):
     """Truth values that are added, -0.0, what waits on the stack, integers behind the loop, types and texts.

@@ -254,7 +254,77 @@ def rows_in_rows(x):
     return total
 
 
-ONE = [in_a_function, one_after_another, bisections, three_states, appended, set_in_rows, skipping, rows_in_rows]
+def the_same_again(x):
+    """The second loop asks what the first one asked, and so does what is behind both."""
+    total, count = 0.0, 0
+    for v in x:
+        if v > 0:
+            total, count = total + v, count + 1
+    mean = total / count if count else 0.0
+    for v in x:
+        if v > 0:
+            total = total + (v - mean) ** 2
+    return total * 2 if x[3] > 0 else total
+
+
+def pairs_again(x):
+    total = 0.0
+    for _ in range(2):
+        for i in range(5):
+            for j in range(5):
+                if x[i] > x[j]:
+                    total = total * 0.9 + (x[i] - x[j]) ** 2
+    return total
+
+
+def in_many_rounds(x):
+    """More loops than could be traced one by one."""
+    total = 0.0
+    for k in range(40):
+        scale = np.tanh(total) + x[k % 5]
+        for v in x[:4]:
+            if v > 0.02 * k:
+                total = 0.5 * total + 0.2 * np.sin(v * scale)
+    return total
+
+
+def by_a_parameter(x):
+    """What all rounds ask of one value is a path for each outcome."""
+    total = 0.0
+    for v in x[1:]:
+        if x[0] > 0 and v > x[0]:
+            total = total + v
+        if v < 0 or x[0] < -2:
+            total = 0.9 * total
+    return total
+
+
+def read_by_a_sum(x):
+    """The variable that the loop changes is read by a generator expression."""
+    most = 0.0
+    for v in x:
+        if v > most + 0.1:
+            most = 0.9 * v
+    return sum((v - most) ** 2 for v in x)
+
+
+def read_by_a_function(x):
+    total, weight = 0.0, 1.0
+
+    def weighted(v):
+        return v * weight + 0.1 * total
+
+    for v in x:
+        if v > 0:
+            weight = 0.9 * weight
+        total = total + weighted(v)
+    return total
+
+
+ONE = [
+    in_a_function, one_after_another, bisections, three_states, appended, set_in_rows, skipping, rows_in_rows,
+    the_same_again, pairs_again, in_many_rounds, by_a_parameter, read_by_a_sum, read_by_a_function,
+]
 
 
 @pytest.mark.parametrize("fun", ONE, ids=lambda f: f.__name__)

@@ -43,6 +43,20 @@ def either(x):
     return sum(np.sin(v) if v > 0 else 2 * v for v in x)
 
 
+def by_a_function(x):
+    mean = np.mean(x)
+    return sum(_huber(v - mean) for v in x) / len(x)
+
+
+def _huber(v):
+    size = abs(v)
+    return 0.5 * v * v if size <= 0.5 else _linear(size)
+
+
+def _linear(size):
+    return 0.5 * (size - 0.25)
+
+
 def by_place(x):
     return sum(x[k] for k in range(len(x)) if x[k] > 0)
 
@@ -82,7 +96,10 @@ def both(x):
     return np.sum(x) * (1 if any(v > 3 for v in x) or all(v < 2 for v in x) else 2)
 
 
-ONE = positive, counted, numbered, paired, from_a_start, above, either, by_place, of_rows, of_a_list, of_a_method
+ONE = (
+    positive, counted, numbered, paired, from_a_start, above, either, by_place, of_rows, of_a_list, of_a_method,
+    by_a_function,
+)
 FEW = is_high, are_low, both
 CALLS = [np.random.default_rng(k).normal(size=24) for k in range(12)]
 
