@@ -256,15 +256,31 @@ def calls(frame: FrameType, name: str, function: Any) -> bool:
 
 def called(frame: FrameType, at: int | None = None) -> tuple[str, Any]:
     """Return the last name of what a frame calls, and what it is: a name's value, or an attribute of a library's."""
+    names, values = _path(frame, at)
+    return (names[-1], values[-1]) if names else ("", None)
+
+
+def spelled(frame: FrameType, at: int | None = None) -> str:
+    """Return what a frame calls as its line says it, with the module's full name: ``scipy.stats.norm.fit``."""
+    names, values = _path(frame, at)
+    known = names and isinstance(values[0], ModuleType) and values[-1] is not None
+    return ".".join((values[0].__name__, *names[1:])) if known else ""
+
+
+def _path(frame: FrameType, at: int | None) -> tuple[tuple[str, ...], list[Any]]:
+    """Return the names in what a frame calls and the value of each, None behind what is the user's or a result."""
     at = frame.f_lasti if at is None else at  # in Python 3.11, while it calls Python, behind the instruction
-    names = callee(frame.f_code, max([one.offset for one in dis.get_instructions(frame.f_code) if one.offset <= at]))
-    if not names:
-        return "", None
-    found = frame.f_locals.get(names[0], frame.f_globals.get(names[0], getattr(builtins, names[0], None)))
-    for name in names[1:]:
-        known = isinstance(found, ModuleType) or type(found).__module__.startswith(("numpy", "scipy"))
-        found = getattr(found, name, None) if known else None
-    return names[-1], found
+    code = frame.f_code
+    names = callee(code, max([one.offset for one in dis.get_instructions(code) if one.offset <= at])) or ()
+    values: list[Any] = []
+    for k, name in enumerate(names):
+        if not k:
+            outer = frame.f_globals.get(name, getattr(builtins, name, None)) if name else None
+            values.append(frame.f_locals.get(name, outer))
+            continue
+        known = isinstance(values[-1], ModuleType) or type(values[-1]).__module__.startswith(("numpy", "scipy"))
+        values.append(getattr(values[-1], name, None) if known and name else None)
+    return names, values
 
 
 @functools.lru_cache(maxsize=4096)
@@ -272,7 +288,7 @@ def callee(code: CodeType, at: int) -> tuple[str, ...] | None:
     """Return the names in the expression that is called at an instruction, none for no call, None when unknown.
 
     An expression's instructions have its place in the source: what is called starts where the call starts and ends
-    before it, and it is the longest that does.
+    before it, and it is the longest that does. A call or an element in it has no name: ``f(x).mean`` is f, "", mean.
     """
     found: list[tuple[tuple[int, int], str]] = []
     start = end = None
@@ -287,9 +303,15 @@ def callee(code: CodeType, at: int) -> tuple[str, ...] | None:
             if "CALL" not in instruction.opname:  # Python 3.11 calls classes before CALL, in PRECALL
                 return ()
             start, end = first, last
-        elif end is not None and first == start and last < end and instruction.opname.startswith("LOAD_"):
-            found.append((last, str(instruction.argval)))
-    return tuple([name for _, name in sorted(found)]) or None
+        elif end is not None and first == start and last < end:
+            if instruction.opname.startswith("LOAD_"):
+                found.append((last, str(instruction.argval)))
+            elif (last, "") not in found and instruction.opname not in _NO_VALUES:
+                found.append((last, ""))
+    return tuple([name for _, name in sorted(found)]) if any(name for _, name in found) else None
+
+
+_NO_VALUES = frozenset({"CACHE", "NOP", "COPY_FREE_VARS", "PUSH_NULL", "RESUME"})
 
 
 @functools.lru_cache(maxsize=4096)

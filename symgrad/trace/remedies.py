@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import difflib
 import sys
+from itertools import takewhile
 from types import CellType, FrameType, FunctionType
 from typing import Any
 
 import numpy as np
 
-from symgrad.trace.lines import called, is_user_code
+from symgrad.ops.declare.forms import ANSWERS, SCIPYS
+from symgrad.trace.lines import called, is_user_code, spelled
 
 _OPTIMUM = "optimizing outside of the traced function; inside, sg.custom_vjp with the implicit function's rule"
 _ROOT = "scipy.optimize.newton(f, x0), which is traced, or sg.custom_vjp with the implicit function's rule"
@@ -24,7 +27,24 @@ SPARSE = (
     "S @ x, S.T @ y, S.multiply(B) and the like, with S made outside; or the matrix's elements: C = S.tocoo() outside; "
     "y = np.zeros(S.shape[0]); np.add.at(y, C.row, C.data * x[C.col]) in the place of y = S @ x"
 )
+_SYSTEM = (
+    "np.linalg.solve(A, b) with A = S.toarray() made outside; for a large one the steps of conjugate gradients "
+    "in a loop, of products S @ p, which are traced"
+)
 _DRAWN = "standard numbers drawn outside, as an argument: mean + scale * noise"
+_PRINTED = "printing outside of the traced function"
+_SAVED = "saving outside of the traced function"
+_DESIGNED = (
+    "the filter's coefficients designed outside, of plain numbers; inside, scipy.signal.lfilter(b, a, x) or "
+    "sosfilt(sos, x), which are traced"
+)
+_PLACES = "scipy.ndimage.map_coordinates(x, places, order=1), which is traced: linear between the elements"
+_WINDOWS = "np.lib.stride_tricks.sliding_window_view(np.pad(x, k // 2), k)"
+_LIKELIHOOD = (
+    "the optimum found outside, with the gradient of -np.sum(scipy.stats.norm.logpdf(x, loc, scale)) or its like"
+)
+_OUTSIDE = "its result for plain arrays, made outside of the traced function and passed as an argument"
+_EXTERN = "; for its derivative, sg.extern with C of both"
 
 OTHERWISE: dict[str, str] = {
     **dict.fromkeys(("quad", "quad_vec", "dblquad", "tplquad", "nquad"), _NODES),
@@ -32,15 +52,31 @@ OTHERWISE: dict[str, str] = {
     **dict.fromkeys(("brentq", "brenth", "bisect", "ridder", "toms748"), _ROOT),
     "interp1d": "np.interp(x, points, values)",
     "nonzero": _CHOSEN,
-    **dict.fromkeys(("fft", "rfft"), _FOURIER),
+    **dict.fromkeys(("fft", "rfft", "hilbert", "welch", "stft", "spectrogram", "periodogram"), _FOURIER),
     **dict.fromkeys(("eig", "eigvals", "schur"), _SPECTRUM),
     "poly1d": "np.polyval(p, x)",
+    "roots": "scipy.optimize.newton(lambda z: np.polyval(p, z), x0), which is traced, for one real root",
     "perm": "scipy.special.gamma(n + 1) / scipy.special.gamma(n - k + 1)",
     "softplus": "np.logaddexp(0, x)",
+    "packbits": "np.reshape(bits, (-1, 8)) @ 2 ** np.arange(8)[::-1]",
     "vectorize": "sg.vmap(f)(x), or the function on arrays itself",
     "fromiter": "np.stack([...])",
     "nditer": "for value in x.ravel()",
-    "savetxt": "saving outside of the traced function", "save": "saving outside of the traced function",
+    "matrix": "the array itself, with a @ b for products",
+    **dict.fromkeys(("savetxt", "save", "savez", "savez_compressed", "write_array"), _SAVED),
+    **dict.fromkeys(("array2string", "array_str", "array_repr"), _PRINTED),
+    "pearsonr": "np.corrcoef(x, y)[0, 1]",
+    "rankdata": "np.argsort(np.argsort(x)) + 1, of values that differ",
+    "gaussian_kde": "np.mean(scipy.stats.norm.pdf(q[:, None], x, h), axis=1), at the places q with the width h",
+    "fit": _LIKELIHOOD,
+    **dict.fromkeys(("find_peaks", "argrelextrema", "argrelmax", "argrelmin"), "x[places] of places found outside"),
+    **dict.fromkeys(("medfilt", "median_filter"), f"np.median({_WINDOWS}, axis=-1)"),
+    **dict.fromkeys(("maximum_filter", "grey_dilation"), f"np.max({_WINDOWS}, axis=-1)"),
+    **dict.fromkeys(("minimum_filter", "grey_erosion"), f"np.min({_WINDOWS}, axis=-1)"),
+    **dict.fromkeys(("resample", "resample_poly"), "np.interp(np.linspace(0, len(x) - 1, n), np.arange(len(x)), x)"),
+    **dict.fromkeys(("zoom", "rotate", "shift", "affine_transform", "geometric_transform"), _PLACES),
+    **dict.fromkeys(("spsolve", "spsolve_triangular", "splu", "cg", "gmres", "bicg", "bicgstab", "minres"), _SYSTEM),
+    **dict.fromkeys(("eigs", "eigsh", "svds"), f"{_SPECTRUM}, of S.toarray() for a small one"),
 }
 """What is written in the place of functions, by their names."""
 
@@ -48,34 +84,76 @@ ROOMS: dict[str, str] = {
     "scipy.sparse": SPARSE, "scipy.optimize": _OPTIMUM, "numpy.random": _DRAWN,
     "numpy.fft": f"matrices made outside, as for fft: {_FOURIER}",
     "scipy.fft": f"matrices made outside, as for fft: {_FOURIER}",
+    "numpy.emath": "np.sqrt, np.log and their like, of numbers for which these are real",
     "numpy.lib.scimath": "np.sqrt, np.log and their like, of numbers for which these are real",
     "numpy.ma": "np.where(mask, fill, data) with the plain data and mask",
     "numpy.matrixlib": "np.ndarray, with a @ b for products",
+    "numpy.testing": "comparing outside of the traced function, what its compiled form returns",
     "scipy.spatial.transform": "a rotation's matrix by its formula: eye(3) + sin(t) * K + (1 - cos(t)) * K @ K for the "
     "angle t = norm(w), where K is the matrix of the cross product with w / t",
+    "scipy.spatial": "the neighbours, hull or triangles of plain points, found outside: inside, x[places] of these and "
+    "scipy.spatial.distance.cdist(x, y) are traced",
     "scipy.interpolate": "a table's values outside, and piecewise linear inside: np.interp(x, xp, yp)",
     "scipy.special": "sg.extern with C of it and its derivative; docs/scipy.md lists the functions that have an answer",
+    "scipy.stats": "np.mean, np.var, np.corrcoef or np.quantile for a statistic; ranks, tests and fits of plain arrays "
+    "outside of the traced function",
+    "scipy.linalg": "scipy.linalg.cholesky, lu, qr, svd or eigh, which are traced",
+    "scipy.signal": _DESIGNED,
+    "scipy.ndimage": "labels and distances of plain arrays outside; inside, scipy.ndimage.convolve, gaussian_filter "
+    "and map_coordinates of order 0 and 1, which are traced",
 }
-"""What is written in the place of a module's other functions."""
+"""What is written in the place of a module's other functions; a module stands before those that it is in."""
 
-MATHS = {"lgamma": "scipy.special.gammaln(x)", "fsum": "np.sum(x)", "dist": "np.linalg.norm(x - y)"}
+MATHS = {
+    "lgamma": "scipy.special.gammaln(x)", "fsum": "np.sum(x)", "dist": "np.linalg.norm(x - y)",
+    "factorial": "scipy.special.gamma(n + 1)", "comb": "scipy.special.binom(n, k)", "perm": OTHERWISE["perm"],
+    "isclose": "np.isclose(x, y)",
+}
 """What NumPy or SciPy call a function of `math`, where that is more than its name."""
 
 
 def remedy(function: Any) -> str:
-    """Say what to write in the place of a function; nothing, where nothing is known."""
+    """Say what to write in the place of a function; nothing, where it is none of a library's."""
     name, module, of = getattr(function, "__name__", ""), module_of(function), getattr(function, "__self__", None)
     if module == "math":
-        own = getattr(np, name, None)
-        same = f"np.{name}" if own is not None else f"scipy.special.{name}"
-        return MATHS.get(name, f"{same}({'x, y' if getattr(own, 'nin', 1) == 2 else 'x'})")
+        own: Any = getattr(np, name, None)
+        same = f"np.{name}" if own in ANSWERS else f"scipy.special.{name}"
+        known = own in ANSWERS or own is None
+        return MATHS.get(name) or (f"{same}({'x, y' if getattr(own, 'nin', 1) == 2 else 'x'})" if known else _OUTSIDE)
     if type(of).__module__ == "numpy" and hasattr(of, "dtype"):
         return f"np.{name}(array, ...), the function, which is traced, in place of a plain array's method"
     if type(function) is np.ufunc and not module:
         return OTHERWISE["vectorize"]
-    if isinstance(function, type) and issubclass(function, np.generic):
+    if isinstance(function, type) and issubclass(function, np.number):
         return f"x.astype(np.{name}), or np.{name}(x) by the module's name where it is called"
-    return OTHERWISE.get(name) or next((said for room, said in ROOMS.items() if module.startswith(room)), "")
+    return OTHERWISE.get(name) or next((said for room, said in ROOMS.items() if within(module, room)), "") or (
+        nearest(name, module))
+
+
+def nearest(name: str, module: str) -> str:
+    """Propose the function of a library that has an answer and the most similar name, and what always works."""
+    package = module.partition(".")[0]
+    if package not in {"numpy", "scipy"}:
+        return ""
+    near = {
+        function.__name__: public_name(function) for function in (*ANSWERS, *SCIPYS)
+        if within(module_of(function), package) and not isinstance(function, type) and function.__name__ != name
+    }
+    found = difflib.get_close_matches(name, near, 1, 0.7)
+    return f"{near[found[0]]}, the nearest name that has an answer; or {_OUTSIDE}" if found else f"{_OUTSIDE}{_EXTERN}"
+
+
+def within(module: str, room: str) -> bool:
+    """Whether a module is another one, or in it."""
+    return module == room or module.startswith(f"{room}.")
+
+
+def method_remedy(name: str) -> str:
+    """Say what to write in the place of a method of an object that nobody knows, as ``np.ones(3).dot`` is one."""
+    if hasattr(np.ndarray, name):
+        return f"np.{name}(array, ...), the function, which is traced, in place of a plain array's method" if (
+            getattr(np, name, None) in ANSWERS) else ""
+    return _DRAWN if hasattr(np.random.Generator, name) else OTHERWISE.get(name, "")
 
 
 def unreached(function: Any) -> str:
@@ -96,10 +174,26 @@ def unreached(function: Any) -> str:
 def module_of(function: Any) -> str:
     """Return the public module of a function or a class; a ufunc of SciPy's does not say it."""
     own = getattr(function, "__self__", None)
-    named = getattr(function, "__module__", None) or ("" if own is None else type(own).__module__)
+    named = str(getattr(function, "__module__", None) or ("" if own is None else type(own).__module__))
     if type(function) is np.ufunc and getattr(sys.modules.get("scipy.special"), function.__name__, None) == function:
-        named = "scipy.special"
-    return ".".join([part for part in str(named).split(".") if part[:1] not in {"", "_"}])
+        return "scipy.special"
+    package, *rooms = named.split(".")
+    return ".".join([package.lstrip("_"), *takewhile(lambda room: room[:1] != "_", rooms)])
+
+
+def public_name(function: Any) -> str:
+    """Return the name of a function of a library's by which users know it: ``scipy.stats.qmc.discrepancy``."""
+    name, module, of = getattr(function, "__name__", ""), module_of(function), getattr(function, "__self__", None)
+    if type(of) is np.ufunc:  # np.add.reduce
+        return f"{module}.{of.__name__}.{name}"
+    if of is not None and not isinstance(of, type) and type(of).__module__.startswith(("numpy", "scipy")):
+        kind = getattr(of, "name", None) if module.startswith("scipy.stats") else None
+        return f"{module_of(type(of))}.{kind or type(of).__name__}.{name}"
+    rooms = [room for room in list(sys.modules) if within(room, module) and "._" not in room]
+    for room in sorted(rooms, key=lambda room: (room.count("."), room)):
+        if getattr(vars(sys.modules[room]).get(name), "original", vars(sys.modules[room]).get(name)) is function:
+            return f"{room}.{name}"
+    return f"{module}.{name}"
 
 
 def asked_by() -> tuple[str, Any]:
@@ -112,8 +206,7 @@ def asked_by() -> tuple[str, Any]:
         return "", None
     name, found = called(frame)
     if module_of(found).startswith(("numpy", "scipy")):
-        of = getattr(getattr(found, "__self__", None), "__name__", "")  # np.add.reduce
-        return f"{module_of(found)}.{of}{'.' * bool(of)}{getattr(found, '__name__', name)}(...)", found
+        return f"{spelled(frame) or public_name(found)}(...)", found
     if inner is not None and "symgrad" not in str(inner.f_globals.get("__name__", "")):
         code = inner.f_code
         own = inner.f_locals.get("self") if code.co_varnames[:1] == ("self",) else None

@@ -38,10 +38,19 @@ from symgrad.trace import optree
 from symgrad.trace.control.branches import Branches, level
 from symgrad.trace.control.carried import Carrying
 from symgrad.trace.control.forks import forks_of
-from symgrad.trace.lines import called_last, definition, error_line, raised_in_library, raised_in_symgrad
+from symgrad.trace.lines import (
+    called_last,
+    definition,
+    error_line,
+    is_user_code,
+    raised_in_library,
+    raised_in_symgrad,
+    spelled,
+)
+from symgrad.trace.nested import touches
 from symgrad.trace.numpy.protocols import install
 from symgrad.trace.outside import Reading, Reads
-from symgrad.trace.remedies import module_of, remedy
+from symgrad.trace.remedies import module_of, public_name, remedy, within
 from symgrad.trace.signature import Signature, Spec, flatten
 from symgrad.trace.state import Trace, tracing
 from symgrad.trace.tracer import Tracer, as_node, leaked, no_place
@@ -250,18 +259,22 @@ def explain(error: Exception, refused: Sequence[Refusal] = ()) -> Exception:
         return error if error.line is not None else type(error)(error.what, line=line, instead=error.instead)
     name, function = called_last(error)
     library = module_of(function).startswith(("numpy", "scipy"))
-    if refused and (library or raised_in_library(error)):
+    compiled = name and not hasattr(function, "__code__")  # the line called it, and it is not written in Python
+    if refused and (library or compiled or raised_in_library(error)):
         return refused[0]
-    if library and isinstance(error, TypeError):  # of compiled code, which got a traced array
-        said = " has no answer for traced arrays" if _OWN_CLASSES.search(str(error)) else f": {error}"
+    no_number = isinstance(function, type) and issubclass(function, np.generic)  # np.datetime64(x)
+    if library and isinstance(error, (TypeError, *[ValueError] * no_number)):  # of compiled code, of a traced array
+        said = " has no answer for traced arrays" if _OWN_CLASSES.search(str(error)) or no_number else f": {error}"
         return UnsupportedError(
-            f"{module_of(function)}.{name}{said}", line=line,
+            f"{public_name(function)}{said}", line=line,
             instead=_how_called(function) if _ARGUMENTS.search(said) else remedy(function) or _NUMPYS,
         )
-    if isinstance(error, (TypeError, ValueError)) and _OWN_CLASSES.search(str(error)):  # the user knows an array
+    foreign = called_of_traced(error)
+    if foreign or (isinstance(error, (TypeError, ValueError)) and _OWN_CLASSES.search(str(error))):
+        said = _OWN_CLASSES.sub("ndarray", str(error))  # the user knows an array
         return UnsupportedError(
-            f"{error}: a traced array, of which there are no values while tracing", line=line,
-            instead=f"{_NUMPYS}; this outside of the traced function",
+            f"{foreign}{': ' * bool(foreign)}{said}: a traced array, of which there are no values while tracing",
+            line=line, instead=f"{_NUMPYS} inside; this of what its compiled form returns, outside",
         )
     own = next((named for kind, named in _NAMED.items() if isinstance(error, kind)), None)
     missing = hasattr(type(getattr(error, "obj", None)), "__array_function__")  # an attribute no array has
@@ -276,6 +289,21 @@ def explain(error: Exception, refused: Sequence[Refusal] = ()) -> Exception:
             "is written", line=line, instead="a copy, np.copy(array), written inside of the function",
         )
     return cause if isinstance(cause, SymgradError) and raised_in_library(error) else error
+
+
+def called_of_traced(error: Exception) -> str:
+    """Name the function of Python's own library that refused a traced value, as ``json.dumps`` does; else nothing."""
+    found, last = [], error.__traceback__
+    while last is not None:
+        found.append(last)
+        last = last.tb_next
+    own = [k for k, one in enumerate(found) if is_user_code(one.tb_frame.f_code.co_filename)]
+    if not isinstance(error, (TypeError, ValueError)) or not own or own[-1] + 1 == len(found):
+        return ""
+    if not touches([*found[-1].tb_frame.f_locals.values()]) or raised_in_symgrad(error):
+        return ""
+    caller, inner = found[own[-1]], found[own[-1] + 1]
+    return f"{spelled(caller.tb_frame, caller.tb_lasti) or inner.tb_frame.f_code.co_name}(...)"
 
 
 def argument(active: Trace, value: Any, spec: Spec, path: str) -> Tracer:
@@ -305,6 +333,7 @@ def output(active: Trace, value: Any, fun: Callable[..., Any]) -> Any:
     raise ArgumentError(
         f"{active.function}() returned {type(value).__module__}.{type(value).__qualname__}, not an array or a number",
         line=definition(fun),
-        instead=remedy(type(value)) or
-        "arrays and numbers in tuples, lists and dicts; has_aux=True passes traced extras through",
+        instead=(remedy(type(value)) if within(module_of(type(value)), "scipy.sparse") else "") or
+        "arrays and numbers in tuples, lists and dicts, of another object its attributes; has_aux=True passes traced "
+        "extras through",
     )

@@ -6,8 +6,8 @@ tracer refuses to be, a condition, a number, a key, a plain array, it says with 
 
 from __future__ import annotations
 
+import ast
 import operator
-import re
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -35,7 +35,16 @@ from symgrad.ops.elementwise.selection import astype
 from symgrad.trace.constants import compiled, constant, number, plain
 from symgrad.trace.lines import called, passes_on, stores, subscripts, user_frame, user_line
 from symgrad.trace.nested import elements, settled
-from symgrad.trace.remedies import OTHERWISE, asked_by, module_of, remedy, unreached
+from symgrad.trace.remedies import (
+    OTHERWISE,
+    asked_by,
+    method_remedy,
+    module_of,
+    nearest,
+    public_name,
+    remedy,
+    unreached,
+)
 from symgrad.trace.state import MARK, Trace, active, current, is_traced_code, unwatched
 
 ASKED: list[Callable[[FrameType], None]] = []
@@ -46,11 +55,13 @@ class NoSuchAttribute(UnsupportedError, AttributeError):  # noqa: N818 - stands 
     """An attribute of NumPy's arrays that traced ones do not have."""
 
 
+_OTHER_VIEW = "x.reshape(...) for another shape, x.astype(...) for another dtype"
 _ADVICE = {
     "nonzero": OTHERWISE["nonzero"], "put": "x[index] = value",
-    "resize": "np.reshape or np.concatenate", "itemset": "x[index] = value", "tobytes": "returning the array",
-    "tofile": "returning the array", "data": "returning the array", "ctypes": "returning the array",
-    "view": "x.reshape(...) for another shape, x.astype(...) for another dtype",
+    "resize": "np.reshape or np.concatenate", "itemset": "x[index] = value",
+    **dict.fromkeys(("tobytes", "tofile", "dump", "dumps", "data", "ctypes"), "returning the array"),
+    **dict.fromkeys(("byteswap", "getfield", "view"), _OTHER_VIEW),
+    **dict.fromkeys(("flags", "setflags"), "nothing: a traced array may be written, and lies in C order"),
     "strides": "np.reshape, np.transpose, slices",
     "choose": "np.choose(index, choices)",
 }
@@ -62,6 +73,7 @@ _INSTEAD = (
     "static_argnums=/static_argnames= for an argument that is a setting"
 )
 _INDEX = "range(), an index of a list or a plain array, or a shape"
+_BYTES = "np.* functions, operators and methods of arrays; bytes of what its compiled form returns, outside"
 _NO_INDEX = (
     "np.take(array, i) or np.take(np.stack(list), i) for an index, static_argnums= for an argument that is a setting"
 )
@@ -276,6 +288,8 @@ class Tracer:
         """Compose a refusal; `numpy` tells whether NumPy would give an answer, `inside` why there is no value."""
         if not self.owner.alive:
             raise leaked(self)
+        if what is _INDEX:
+            what, instead = _of_an_index(instead)
         return ConcretizationError(
             f"{what} needs the value of a traced array {self._brief()}, which is not known while "
             f"{self.owner.function}() is traced{inside}",
@@ -299,7 +313,6 @@ class Tracer:
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> NoReturn:
         name, function = asked_by()
-        known = module_of(function).startswith(("numpy", "scipy"))
         frame = user_frame()
         if frame is not None:
             for note in ASKED:
@@ -309,8 +322,7 @@ class Tracer:
             raise no_place(user_line())
         raise self._refuse(
             f"{name}: a plain NumPy array" if name else "a plain NumPy array",
-            unreached(function) or remedy(function) or (
-                "this outside of the traced function, or its formula with NumPy's functions" if known else
+            unreached(function) or remedy(function) or method_remedy(name.removesuffix("(...)")) or (
                 "np.take(array, i) for a plain array at a traced index" if frame is not None and subscripts(frame) else
                 "np.stack([x, y]) for an array of values, np.* functions of traced arrays"
             ),
@@ -431,9 +443,12 @@ class Tracer:
             return _FLAGS  # SciPy asks whether compiled code could read it, NumPy in which order it lies
         if name.startswith("_") or not hasattr(np.ndarray, name):
             raise AttributeError(f"a traced array has no attribute {name!r}")
+        asked, function = asked_by()
+        within = hasattr(function, "__name__") and function.__name__ != name  # np.matrix(x) asks for x.view
         raise NoSuchAttribute(
-            f"the attribute or method {name!r} of an array has no answer for traced arrays", line=user_line(),
-            instead=_ADVICE.get(name, f"np.{name} if there is one, or the functions that `symgrad ops` lists"),
+            f"{f'{asked}: ' * within}the attribute or method {name!r} of an array has no answer for traced arrays",
+            line=user_line(),
+            instead=(remedy(function) if within else "") or _ADVICE.get(name) or nearest(name, "numpy"),
         )
 
 
@@ -454,10 +469,26 @@ for _name, _words in {
     setattr(Tracer, _name, _refusal(*_words))
 
 
+def _of_an_index(instead: str) -> tuple[str, str]:
+    """Say what asks for an integer, and what to write instead: a function that the user's line calls, or an index."""
+    frame = user_frame()
+    if frame is not None and subscripts(frame):
+        return "an index of a list or a plain array", instead
+    name, function = ("", None) if frame is None else called(frame)
+    if not name or function is range:
+        return _INDEX, instead
+    if function in {bytes, bytearray}:
+        return f"{name}()", _BYTES
+    if module_of(function) == "math":
+        return f"math.{name}()", remedy(function)
+    return f"{public_name(function) if module_of(function) not in _UNSAID else name}(): a shape, a count or an index", (
+        instead)
+
+
 def _float(self: Tracer) -> float:
     frame, line = user_frame(), user_line()
     name, function = ("", None) if frame is None else called(frame)
-    what, instead = f"{'math.' * (module_of(function) == 'math')}{name}()", remedy(function)
+    what, instead = f"{public_name(function) if module_of(function) not in _UNSAID else name}()", remedy(function)
     if not name and line is not None and "float(" in line.text:  # Python 3.10 does not tell what a line calls
         what, function = "float()", float
     if function is float and self.dtype.kind == "b":
@@ -467,18 +498,43 @@ def _float(self: Tracer) -> float:
             one: Any = np.reshape(self, ()) if self._node.shape else self
             return float(outcome(one, "float()", instead))
     elif function is float:
-        result = _RETURNED.fullmatch("" if line is None else line.text)
-        instead = "the value itself, without float()" if result is None else (
-            f"return {result[1]}: the compiled function returns a number of NumPy's")
+        kept = "" if line is None else without_float(line.text)
+        instead = f"{kept}{_RETURNED * kept.startswith('return ')}" if kept else "the value itself, without float()"
     elif line is not None and "%" in line.text and not name:
         what, instead = "the format of a number", "printing outside of the traced function"
     elif not instead:
-        what, instead = f"{name}(): float() or a math.* function" if name else "float() or a math.* function", (
+        what, instead = f"{what}: a number" if name else "float() or a math.* function", (
             "np.* functions of traced arrays")
     raise self._refuse(what, instead, numpy=self._one())
 
 
-_RETURNED = re.compile(r"return float\((.*)\)")
+_UNSAID = frozenset({"", "builtins"})
+"""What the user does not say of what is there: Python's own functions and the function's own module."""
+
+_RETURNED = ": the compiled function returns a number of NumPy's"
+
+
+def without_float(text: str) -> str:
+    """Return a statement with the values that it makes a ``float`` as they are; nothing where it is not a whole one."""
+    made = text.encode()  # places in a syntax tree are counted in bytes
+    while True:
+        try:
+            tree = ast.parse(made)
+        except SyntaxError:
+            return ""
+        whole = [getattr(statement, "value", None) for statement in tree.body]
+        calls = [node for node in ast.walk(tree) if (
+            isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "float"
+            and len(node.args) == 1 and not isinstance(node.args[0], (ast.Constant, ast.Starred)))]
+        if not calls:
+            return made.decode()
+        call = max(calls, key=lambda node: node.col_offset)  # in which there is no other
+        value = call.args[0]
+        inner = made[value.col_offset : value.end_col_offset]
+        alone = call in whole or isinstance(value, (ast.Name, ast.Call, ast.Attribute, ast.Subscript))
+        inner = inner if alone else b"(" + inner + b")"
+        made = made[: call.col_offset] + inner + made[call.end_col_offset :]
+
 
 setattr(Tracer, "__float__", _float)  # noqa: B010 - beside the others
 

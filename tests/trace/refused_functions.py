@@ -66,7 +66,7 @@ def masked_array(x, y):
     return np.ma.array([1.0, 2.0], mask=[True, False]) * x
 
 
-@refused(ConcretizationError, "numpy.ma.core.masked_invalid(...)", "np.where(mask, fill, data)")
+@refused(ConcretizationError, "numpy.ma.masked_invalid(...)", "np.where(mask, fill, data)")
 def masked_invalid(x, y):
     return np.ma.masked_invalid(x)
 
@@ -176,17 +176,17 @@ def mask_of_another_length(x, y):
     return np.sum(x[y > 1])
 
 
-@vector(SymgradError, "as many elements as the mask has true ones")
+@vector(SymgradError, "an index into it: numpy.unique(...) of traced values", "sg.unique(x, size=n)")
 def unique(x, y):
     return np.unique(x)[0]
 
 
-@vector(SymgradError, "as many elements as the mask has true ones")
+@vector(SymgradError, "numpy.where(...) of traced values", "sg.nonzero(mask, size=n)")
 def where_of_one(x, y):
     return np.where(x > 0)[0] + y
 
 
-@vector(SymgradError, "an index: x[mask]")
+@vector(SymgradError, "an index: numpy.nonzero(...) of traced values")
 def places_of_two_masks(x, y):
     return np.sum(np.outer(x, x)[np.nonzero(x > 0)[0], np.nonzero(y > 0)[0]])
 

@@ -176,12 +176,12 @@ def plain_array_item(x, y):
     return OUTSIDE[x]
 
 
-@refused(ConcretizationError, "or a shape", "static_argnums=", args=(2, 3))
+@refused(ConcretizationError, "numpy.zeros(): a shape, a count", "static_argnums=", args=(2, 3))
 def shape_of_zeros(x, y):
     return np.zeros(x)
 
 
-@refused(ConcretizationError, "or a shape", args=(2, 3))
+@refused(ConcretizationError, "numpy.ones(): a shape, a count", args=(2, 3))
 def shape_of_ones(x, y):
     return np.ones((x, 2))
 
@@ -191,7 +191,7 @@ def arange(x, y):
     return np.arange(x)
 
 
-@refused(ConcretizationError, "range()", args=(2, 3))
+@refused(ConcretizationError, "numpy.linspace(): a shape, a count", "static_argnums=", args=(2, 3))
 def linspace_count(x, y):
     return np.linspace(0, 1, x)
 

@@ -263,8 +263,23 @@ def _is_scalar(value: Any) -> bool:
     return not is_sparse(type(value)) and type(value) is not Matrix and np.ndim(settled(value)) == 0
 
 
+_SIGNS = {
+    "matmul": "@", "mul": "*", "add": "+", "sub": "-", "truediv": "/", "pow": "**", "eq": "==", "ne": "!=", "lt": "<",
+    "le": "<=", "gt": ">", "ge": ">=",
+}
+
+
+def _spelled(kind: type, name: str) -> str:
+    """Name a method of a matrix's class, an operator by its sign."""
+    own, said = name.strip("_"), f"scipy.sparse.{kind.__name__}"
+    sign = _SIGNS.get(own, _SIGNS.get(own[1:])) if name.startswith("__") else None
+    if sign is None:
+        return f"{said}.{name}"
+    return f"{said} {sign} x" if own in _SIGNS else f"x {sign} {said}"
+
+
 def _refused(kind: type, name: str) -> UnsupportedError:
-    return UnsupportedError(f"scipy.sparse.{kind.__name__}.{name} has no answer for traced values", line=user_line(),
+    return UnsupportedError(f"{_spelled(kind, name)} has no answer for traced values", line=user_line(),
                             instead=f"one of {_DOES}; {'' if _is_matrix_class(kind) else 'S.tocsr() outside; '}"
                             "S.toarray() for a small one")
 

@@ -8,14 +8,24 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.errors import ArgumentError, ShapeError
+from symgrad.errors import ArgumentError, ShapeError, UnsupportedError
 from symgrad.ir import shapes
 from symgrad.ir.node import Node
 from symgrad.ir.notation import Access, Body, How, Statement, axes_of
 from symgrad.ir.shapes import Shape, simplified
 from symgrad.ops.arrays.views import sliced
 from symgrad.ops.declare.domains import case
-from symgrad.ops.declare.forms import OPS, answers, is_traced, normal_axis, refuse, shape_of, structured
+from symgrad.ops.declare.forms import (
+    COMPILED,
+    OPS,
+    PARTS,
+    answers,
+    is_traced,
+    normal_axis,
+    refuse,
+    shape_of,
+    structured,
+)
 
 
 def _concatenate_infer(*xs: Node, axis: int) -> tuple[Shape, Any]:
@@ -105,6 +115,12 @@ def _of_one_dtype(xs: Any, dtype: Any, casting: Any) -> list[Any]:
     """Lift what is joined and give it one dtype, where `casting` allows."""
     parts = [lift(x) for x in xs]
     kind = np.dtype(dtype) if dtype is not None else np.result_type(*[p.dtype for p in parts])
+    if kind not in COMPILED and any(map(is_traced, parts)):
+        what = {"U": "texts", "S": "bytes", "O": "objects", "c": "complex numbers"}.get(kind.kind, "no numbers")
+        raise UnsupportedError(
+            f"traced values in an array of {what} ({kind}): symgrad compiles bool, integers, float32 and float64",
+            instead=PARTS if kind.kind == "c" else "an array of the numbers alone, and a list or a tuple for the rest",
+        )
     for p in parts:
         if not np.can_cast(p.dtype, kind, casting):
             raise ArgumentError(f"cannot join arrays of {p.dtype} as {kind} by the rule casting={casting!r}")

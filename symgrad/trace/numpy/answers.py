@@ -15,8 +15,8 @@ from symgrad.trace.constants import refuse_others
 from symgrad.trace.inplace.views import into
 from symgrad.trace.lines import located, user_line
 from symgrad.trace.nested import settled
-from symgrad.trace.numpy.selected import Selected
-from symgrad.trace.remedies import asked_by, module_of, remedy
+from symgrad.trace.numpy.selected import COUNTS, Selected
+from symgrad.trace.remedies import asked_by, module_of, public_name, remedy
 from symgrad.trace.state import Trace, active, unwatched
 from symgrad.trace.tracer import Tracer, in_force, kind_of, lift, numeric, operand
 
@@ -38,13 +38,13 @@ def answered(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         return active.functions[func](*args, **kwargs)
     answer = ANSWERS.get(func) or SCIPYS.get(func)
     if answer is None:
-        name, (asked, outer) = f"{module_of(func)}.{getattr(func, '__name__', func)}", asked_by()
-        within = module_of(outer).startswith(("numpy", "scipy")) and outer is not func and asked != f"{name}(...)"
+        asked, outer = asked_by()
+        name = asked.removesuffix("(...)") if outer == func else public_name(func)
+        within = module_of(outer).startswith(("numpy", "scipy")) and asked != f"{name}(...)"
         raise UnsupportedError(
             f"{f'{asked}: ' * within}{name} has no answer for traced arrays", line=user_line(),
             instead="x[index] = value, for writing into an array made inside of the function" if func in WRITERS else
-            (remedy(outer) if within else "") or remedy(func) or
-            "the functions that have one, which `symgrad ops` lists; or this outside of the function",
+            (remedy(outer) if within else "") or remedy(func),
         )
     for value in (*args, *kwargs.values()):
         if type(value) is Selected:
@@ -62,6 +62,9 @@ def answered(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         raise located(error) from None
     except np.exceptions.AxisError as error:
         raise AxisError(str(error), line=user_line()) from None
+    for one in result if type(result) is tuple else (result,):
+        if type(one) is Selected and func in COUNTS:
+            one.maker = func
     if out is None:
         return result
     return into(out, result, func.__name__)
@@ -79,7 +82,7 @@ def call_ufunc(trace: Trace, ufunc: np.ufunc, inputs: tuple[Any, ...]) -> Any:
             return answered(ufunc, tuple([settled(value) for value in inputs]), {})
         raise UnsupportedError(
             f"the ufunc {ufunc.__name__} has no answer for traced arrays", line=user_line(),
-            instead=remedy(ufunc) or "the functions that have one, which `symgrad ops` lists",
+            instead=remedy(ufunc),
         )
     inputs = tuple([value if type(value) is Tracer else lift(value) for value in inputs])
     if op.exact:

@@ -92,8 +92,8 @@ def _full_like(
 # -- arrays of what the user has
 
 
-def _stacked(value: Any, dtype: Any) -> Any:
-    """Return the traced array of a traced value, or of nested lists with one in them."""
+def _stacked(value: Any, dtype: Any, name: str) -> Any:
+    """Return the traced array of a traced value, or of nested lists with one in them; `name` is who makes it."""
     if dtype is not None and np.dtype(dtype) == object:
         raise UnsupportedError(
             "an object array of traced values, in which symgrad could not see them", line=user_line(),
@@ -101,6 +101,8 @@ def _stacked(value: Any, dtype: Any) -> Any:
         )
     try:
         return lift(value, dtype)
+    except UnsupportedError as error:
+        raise UnsupportedError(f"np.{name}(...): {error.what}", line=user_line(), instead=error.instead) from None
     except SymgradError as error:
         raise located(error) from None
 
@@ -116,7 +118,7 @@ def _array(original: Any, args: Arguments, kwargs: Keywords) -> Any:
         return _of_rank(made, kwargs.get("ndmin", 0))
     if not touches(value):
         return fresh(original(value, *args[1:], **{k: v for k, v in kwargs.items() if k != "object"}))
-    made = _new_copy(_stacked(value, _argument(args, kwargs, 1, "dtype")))
+    made = _new_copy(_stacked(value, _argument(args, kwargs, 1, "dtype"), original.__name__))
     return _new_copy(_of_rank(made, kwargs.get("ndmin", 0)))
 
 
@@ -131,12 +133,12 @@ def _asarray(original: Any, args: Arguments, kwargs: Keywords) -> Any:
     value, dtype = _argument(args, kwargs, 0, name), _argument(args, kwargs, 1, "dtype")
     if touches(value):
         if asks(kwargs.get("copy")):
-            return _new_copy(_stacked(settled(value), dtype))
+            return _new_copy(_stacked(settled(value), dtype, original.__name__))
         same = dtype is None or getattr(value, "dtype", None) == np.dtype(dtype)
         order = _argument(args, kwargs, 2, "order")
         if type(value) is LocalArray and same:
             return value.in_order(order)
-        made = as_array(_stacked(settled(value), None if same else dtype))
+        made = as_array(_stacked(settled(value), None if same else dtype, original.__name__))
         return _in_order(made, f"{original.__name__}(..., order={order!r})") if order in {"C", "F"} else made
     rest, keywords = args[1:], {k: v for k, v in kwargs.items() if k != name}
     if type(value) is LocalArray:
@@ -151,7 +153,7 @@ def _ascontiguousarray(original: Any, args: Arguments, kwargs: Keywords) -> Any:
     value = _argument(args, kwargs, 0, "a")
     if not touches(value):
         return _asarray(original, args, kwargs)
-    made = _stacked(settled(value), _argument(args, kwargs, 1, "dtype"))
+    made = _stacked(settled(value), _argument(args, kwargs, 1, "dtype"), original.__name__)
     made = made if made.ndim else made[None]
     return _in_order(made, original.__name__) if made is settled(value) else made
 

@@ -116,6 +116,11 @@ class Vectorized(Replaced):
         """Call it as NumPy does, in another way where it gets a traced value in this thread's trace."""
         if current() is None or not touches((args, kwargs)):
             return self.original(own, *args, **kwargs)
+        if module_of(own.pyfunc) == "math":
+            raise UnsupportedError(
+                f"np.vectorize of math.{own.pyfunc.__name__}, of traced arrays", line=user_line(),
+                instead=f"{remedy(own.pyfunc)}, of arrays",
+            )
         given = dict(enumerate(args)) | kwargs
         mapped = [place for place in given if place not in own.excluded]
         if own.signature is not None or not callable(own.pyfunc) or not mapped:
@@ -221,6 +226,11 @@ class InPython(Replaced):
             raise located(error) from None
 
 
+_OF_OBJECTS: tuple[type[Exception], ...] = (AttributeError, KeyError, NotImplementedError, AssertionError)
+"""What SciPy's code raises of objects that are not what it takes them for."""
+_CAUGHT: tuple[type[Exception], ...] = (*ERRORS, *_OF_OBJECTS)
+
+
 class OfScipy(Replaced):
     """A stand-in for a Python function of SciPy's: its answer, or its own Python run on traced values."""
 
@@ -265,7 +275,7 @@ class OfScipy(Replaced):
         try:
             with np.errstate(all="ignore") if traced else nullcontext():  # of numbers that are dropped
                 return self.original(*args, **kwargs)
-        except ERRORS as error:
+        except _CAUGHT as error:
             raise _named_error(error, self.said(args), self.original, traced=traced) from None
         finally:
             active.scipy = 0
@@ -374,7 +384,7 @@ def _named_error(error: Exception, name: str, function: Any, *, traced: bool) ->
     """Return the error of a call of SciPy's, with its name; the user's own errors in a callback as they are."""
     cause = error if isinstance(error, SymgradError) else error.__cause__ or error.__context__
     line = user_line()
-    instead = remedy(function) or "this outside of the traced function, or its formula with NumPy's functions"
+    instead = remedy(function)
     if isinstance(cause, SymgradError) and (cause is error or raised_in_library(error)):
         what = re.sub(r"^[\w.]+\(\.\.\.\): ", "", cause.what)  # its own Python, of which the user knows nothing
         said = what if name in what else f"{name}: {what}"
@@ -383,7 +393,7 @@ def _named_error(error: Exception, name: str, function: Any, *, traced: bool) ->
         return cause if kept else type(cause)(said, line=line, instead=instead)
     if not traced or not raised_in_library(error):
         return error
-    if isinstance(error, TypeError):  # of compiled code, which got a traced array
+    if isinstance(error, (TypeError, *_OF_OBJECTS)):  # of compiled code, which got a traced array
         return UnsupportedError(f"{name} has no answer for traced arrays", line=line, instead=instead)
     kind = next(made for raised, made in REFUSED.items() if isinstance(error, raised))
     return kind(f"{name}: {error}", line=line)  # type: ignore[no-any-return]

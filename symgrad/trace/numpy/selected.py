@@ -22,7 +22,19 @@ from symgrad.ops.numpy.reductions import floating
 from symgrad.trace.inplace.views import store
 from symgrad.trace.lines import user_line
 from symgrad.trace.nested import settled
+from symgrad.trace.remedies import OTHERWISE, asked_by, module_of, public_name
 from symgrad.trace.tracer import Tracer
+
+_SIZED = "sg.nonzero(mask, size=n), of as many places as you say"
+COUNTS: dict[Any, str] = {
+    **dict.fromkeys((np.nonzero, np.where), _SIZED),
+    np.flatnonzero: _SIZED.replace("nonzero", "flatnonzero"), np.argwhere: _SIZED.replace("nonzero", "argwhere"),
+    **dict.fromkeys((np.unique, np.unique_values), "sg.unique(x, size=n), of as many elements as you say"),
+    np.union1d: "sg.unique(np.concatenate([x, y]), size=n), of as many elements as you say",
+    **dict.fromkeys((np.intersect1d, np.setdiff1d), "np.isin(x, y), a mask of x, or x[sg.nonzero(mask, size=n)] of it"),
+    **dict.fromkeys((np.extract, np.trim_zeros), "np.where(mask, x, 0), or x[sg.nonzero(mask, size=n)]"),
+}
+"""Functions of which values say how many elements they give, and what is written in their place."""
 
 
 class Selected(np.lib.mixins.NDArrayOperatorsMixin):
@@ -32,7 +44,10 @@ class Selected(np.lib.mixins.NDArrayOperatorsMixin):
         values: the whole array, of which the elements outside of the mask mean nothing.
         mask: the mask, of the shape of the array's first axes.
         line: where it was made.
+        maker: the function of NumPy's that gave it; None for an index.
     """
+
+    maker: Any = None
 
     __hash__ = None  # type: ignore[assignment]  # as of NumPy's arrays
     __class__ = np.ndarray  # type: ignore[assignment]  # what isinstance() sees
@@ -67,11 +82,19 @@ class Selected(np.lib.mixins.NDArrayOperatorsMixin):
 
     def unknown(self, what: str, line: Line | None = None) -> ConcretizationError:
         """Compose the refusal of what would need the number of elements; `line` is for what happens elsewhere."""
+        subject, names = "x[mask] with a traced mask", "as many elements as the mask has true ones"
+        if self.maker is not None:
+            subject, names = f"{public_name(self.maker)}(...) of traced values", "as many elements as these say"
+        asked, outer = asked_by() if line is None else ("", None)
+        if module_of(outer).startswith(("numpy", "scipy")) and outer not in ANSWERS and outer not in SCIPYS:
+            what = f"{asked}: {what}"
+        else:
+            outer = self.maker
         return ConcretizationError(
-            f"{what}: x[mask] with a traced mask has as many elements as the mask has true ones, which is not known "
-            f"while {self.values.owner.function}() is traced",
+            f"{what}: {subject} has {names}, which is not known while {self.values.owner.function}() is traced",
             line=line or user_line(),
-            instead="arithmetic with numbers and with other arrays[mask] of the same mask, sums, means, variances, "
+            instead=COUNTS.get(outer) or OTHERWISE.get(getattr(outer, "__name__", "")) or
+            "arithmetic with numbers and with other arrays[mask] of the same mask, sums, means, variances, "
             "extrema, quantiles, norms and dot products of it, and out[mask] = of it; or np.where(mask, x, 0), "
             "x[sg.nonzero(mask, size=n)], sg.unique(x, size=n)",
         )
@@ -108,7 +131,13 @@ class Selected(np.lib.mixins.NDArrayOperatorsMixin):
 
     def astype(self, *args: Any, **kwargs: Any) -> Selected:
         """As `ndarray.astype`."""
-        return Selected(self.values.astype(*args, **kwargs), self.mask)
+        return self.again(self.values.astype(*args, **kwargs))
+
+    def again(self, values: Tracer) -> Selected:
+        """Return what the same mask selects of other values, made of these."""
+        made = Selected(values, self.mask)
+        made.maker = self.maker
+        return made
 
     def __getattr__(self, name: str) -> Any:
         """Answer the methods of arrays that are functions of NumPy's, too; refuse the others by name."""
@@ -131,7 +160,7 @@ class Selected(np.lib.mixins.NDArrayOperatorsMixin):
             raise self.unknown(f"np.{ufunc.__name__}.{method} of it, or with keywords")
         result = ufunc(*map(self._operand, inputs))
         if out is None:
-            return Selected(result, self.mask)
+            return self.again(result)
         whole = Tracer(self.values.node, self.values.owner)
         whole.is_array = True
         self.values = store(whole, result, ufunc.__name__)
@@ -161,7 +190,7 @@ class Selected(np.lib.mixins.NDArrayOperatorsMixin):
         if func in _OF_EACH:
             made = func(*map(self._operand, args), **{name: self._operand(value) for name, value in kwargs.items()})
             if type(made) is Tracer:
-                return Selected(made, self.mask)
+                return self.again(made)
         answer = ANSWERS.get(func) or SCIPYS.get(func)
         neutral = getattr(answer, "neutral", None)
         if answer is None:
