@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 import threading
 import warnings
+from types import FrameType, TracebackType
 from typing import NamedTuple
 
 import numpy as np
@@ -57,7 +58,7 @@ class Derived(Line):
 
 
 class SymgradError(Exception):
-    """The root of every error symgrad raises."""
+    """The root of every error symgrad raises; its traceback ends in the user's line, which a notebook shows last."""
 
     def __init__(self, what: str, *, line: Line | None = None, instead: str | None = None) -> None:
         """Compose the message: what, where (the user's file, line and source), what to write instead."""
@@ -68,6 +69,26 @@ class SymgradError(Exception):
             parts.append(f"  instead: {instead}")
         super().__init__("\n".join(parts))
         self.what, self.line, self.instead = what, line, instead
+        frame = _beyond(sys._getframe(1), _OTHERS)[0]  # noqa: SLF001 - as in `warn`
+        if not _is_others(frame, _OTHERS):
+            self.__traceback__ = TracebackType(None, frame, frame.f_lasti, frame.f_lineno)
+
+
+_BETWEEN = frozenset({"symgrad", "numpy", "scipy", "contextlib", "functools"})
+_OTHERS = _BETWEEN | {"concurrent", "importlib", "optree", "sympy", "threading"}
+"""Packages whose code is not the user's: what runs what symgrad made, and where a thread or an import may begin."""
+
+
+def _is_others(frame: FrameType, packages: frozenset[str]) -> bool:
+    return frame.f_globals.get("__name__", "").split(".")[0] in packages
+
+
+def _beyond(frame: FrameType, packages: frozenset[str]) -> tuple[FrameType, int]:
+    """Return the innermost frame outside of packages, or the outermost one; and how many are inside of it."""
+    inside = 0
+    while frame.f_back is not None and _is_others(frame, packages):
+        inside, frame = inside + 1, frame.f_back
+    return frame, inside
 
 
 class _Heard(threading.local):
@@ -230,12 +251,7 @@ def warn_once(topic: str, message: str) -> None:
         warn(message)
 
 
-_BETWEEN = frozenset({"symgrad", "numpy", "scipy", "contextlib", "functools"})
-
-
 def warn(message: str) -> None:
     """Warn with a `SymgradWarning` at the innermost line of the user's: SciPy's optimizers call what symgrad made."""
-    level, frame = 2, sys._getframe(1)  # noqa: SLF001 - inspect.stack() reads every source file on the way
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").split(".")[0] in _BETWEEN:
-        level, frame = level + 1, frame.f_back
-    warnings.warn(message, SymgradWarning, stacklevel=level)
+    inside = _beyond(sys._getframe(1), _BETWEEN)[1]  # noqa: SLF001 - inspect.stack() reads every source file on the way
+    warnings.warn(message, SymgradWarning, stacklevel=2 + inside)

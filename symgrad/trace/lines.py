@@ -133,7 +133,8 @@ def shortened(error: Exception) -> Exception:
     made: TracebackType | None = None
     for one in reversed(entries):
         name = one.tb_frame.f_code.co_filename
-        if is_user_code(name) if refused else not name.startswith(_HERE + os.sep):
+        again = made is not None and made.tb_frame is one.tb_frame  # the line that an error begins with, see there
+        if (is_user_code(name) and not again) if refused else not name.startswith(_HERE + os.sep):
             made = TracebackType(made, one.tb_frame, one.tb_lasti, one.tb_lineno)
     return error.with_traceback(made)
 
@@ -141,6 +142,7 @@ def shortened(error: Exception) -> Exception:
 def raised_in_library(error: BaseException) -> bool:
     """Whether a library raised an error, and not the user's code."""
     files = [frame.f_code.co_filename for frame, _ in walk_tb(error.__traceback__)]
+    files = files[:-1] if isinstance(error, SymgradError) and files[-1:] and is_user_code(files[-1]) else files
     return bool(files) and not is_user_code(files[-1])
 
 

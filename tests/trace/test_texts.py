@@ -93,6 +93,24 @@ def test_the_traceback_ends_in_the_cell(monkeypatch):
     assert frames[-1].line == "return np.sum(np.roots(x))"
 
 
+@pytest.mark.parametrize("text", [
+    "sg.grad(loss)(np.arange(3))", "sg.grad(loss)(x, x)", "sg.grad(lambda x, y: np.sum(x * y))(x)", "sg.grad(loss)({})",
+    "sg.jit(loss, specs=('f6[n]',))(x)", "sg.spec('f6[n]')", "sg.grad(loss, argnums=3)(x)",
+    "sg.vmap(lambda x, y: x * y)(x, np.ones(2))", "sg.jvp(loss, (x,), (np.ones(2),))", "sg.vjp(loss, np.array('a'))",
+    "sg.hvp(loss)(x, np.ones(5))", "sg.jit(loss).lower('f6')", "sg.jit(loss).bind('a')", "sg.scan(loss, 0.0, x)",
+    "sg.check_grads(loss, ('a',))", "sg.grad(lambda x: x)(x)", "sg.grad(lambda x: np.sum(x[5:][0]))(x)",
+    "sg.jit(lambda x: x / 0.0, options=sg.Options(debug_nans=True))(x)",
+])
+def test_the_traceback_of_every_call_ends_in_the_cell(monkeypatch, text):
+    """Whatever is wrong: an argument, their number, a spec, a shape, what the function does or returns."""
+    monkeypatch.delenv("SYMGRAD_VERIFY")
+    cell = f"loss = lambda x: np.sum(x)\n{text}\n"
+    name = "<ipython-input-2-0123456789ab>"
+    with pytest.raises(SymgradError) as caught:
+        exec(compile(cell, name, "exec"), {"np": np, "sg": sg, "x": X})
+    assert traceback.extract_tb(caught.value.__traceback__)[-1].filename == name
+
+
 @pytest.mark.parametrize(("text", "last"), [
     ("unknown(x)", "loss"), ("{}['a'] + x", "loss"), ("x.no_such_attribute", "loss"), ("json.loads('{')", "raw_decode"),
     ("x", ""), ("(x[0], x)", ""),

@@ -456,7 +456,7 @@ class Arguments:
             try:
                 bound = self.signature.bind(*args, **kwargs)
             except TypeError as error:
-                raise TypeError(f"{self.name}{self.signature}: {error}") from None
+                raise ArgumentError(f"{self.name}{self.signature}: {error}") from None
             args, kwargs = bound.args, bound.kwargs
         statics: dict[str | int, Any] = {}
         if self.static:
