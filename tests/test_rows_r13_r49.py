@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import resource
 import subprocess
@@ -386,3 +387,36 @@ def test_r49_a_thousand_nodes_in_half_a_second_and_from_the_cache_in_50_ms(tmp_p
     cached = min(seconds(2.0, derived=True) for _ in range(5))
     assert compiled < 3 * 0.5
     assert cached < 3 * 0.050
+
+
+def imported_by(line: str) -> set[str]:
+    """Return the modules that a line imports beyond NumPy and what Python starts with."""
+    program = f"import sys, numpy; before = {{*sys.modules}}; {line}; print(*sorted({{*sys.modules}} - before))"
+    environment = {**os.environ, "PYTHONPATH": str(sg.__path__[0]).rsplit("/", 1)[0]}
+    ran = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True)
+    return set(ran.stdout.split())
+
+
+def test_r49_an_import_is_that_of_numpy_and_names_are_imported_when_they_are_asked_for() -> None:
+    light = {
+        "symgrad", "symgrad.errors", "symgrad.version", "symgrad.emit", "importlib.util", "importlib._abc", "threading",
+    }
+    assert {name for name in imported_by("import symgrad") if name[0] != "_"} <= light
+    asked = imported_by("from symgrad import grad")
+    assert asked & {
+        *LATE, *TO_COMPILE, "pathlib", "json", "logging", "email", "numpy.testing", "symgrad.api.modes.control",
+        "symgrad.api.modes.vmap", "symgrad.api.rules.custom", "symgrad.emit.emit", "symgrad.nn", "symgrad.optim",
+    } == set()
+    assert len([name for name in asked if name.startswith("symgrad.")]) < 130
+    assert "symgrad.api.sparse.matrices" in asked, "sparse matrices are arguments"
+
+
+@pytest.mark.parametrize("name", [*sg.__all__, "errors"])
+def test_r49_each_name_can_be_asked_for_first(name: str) -> None:
+    """In any order: the room `symgrad.emit` does not hide the function, nor does one that is imported before."""
+    if name in {"emit", "linalg", "fit", "RowSparse", "Package", "errors"}:
+        line = f"import symgrad; a = symgrad.{name}; import symgrad.emit.files; assert symgrad.{name} is a"
+        imported_by(f"import symgrad.cli.main, symgrad.emit.files; {line}")
+        imported_by(line)
+    assert name in dir(sg)
+    assert getattr(sg, name) is getattr(sg, name)

@@ -7,7 +7,6 @@ import re
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import _cffi_backend  # type: ignore[import-untyped]
@@ -19,6 +18,8 @@ from symgrad.options import Options
 from symgrad.render.source import Source
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from symgrad.build.toolchain.find import Toolchain
 
 # cffi's compiled FFI, the one its out-of-line modules use: it parses C types itself. cffi.FFI() would

@@ -8,12 +8,15 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from symgrad.errors import ArgumentValueError, warn_once
 from symgrad.options import TEAM, Options
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 _chosen: int | None = None  # what set_num_threads said
 _used = False  # a call of this process, or of one it was forked from, was given more than one thread

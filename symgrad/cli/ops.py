@@ -7,9 +7,10 @@ from collections import Counter
 import numpy as np
 
 from symgrad.ir.op import Elementwise, Op
-from symgrad.ops import OPS, load
+from symgrad.ops import OPS
 from symgrad.ops.declare.forms import ANSWERS
 from symgrad.ops.declare.traits import traits
+from symgrad.trace.trace import prepare
 
 COLUMNS = ["name", "answers", "kind", "derivative", "C"]
 
@@ -36,7 +37,7 @@ def counted() -> list[list[str]]:
 def _declare_all() -> None:
     import scipy.special  # noqa: F401 - its functions are listed
 
-    load()
+    prepare()
 
 
 def _derivative_source(op: Op) -> str:

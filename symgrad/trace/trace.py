@@ -56,6 +56,8 @@ from symgrad.trace.state import Trace, tracing
 from symgrad.trace.tracer import Tracer, as_node, leaked, no_place
 
 _ready: list[bool] = []
+ALSO: list[str] = []
+"""Modules of further rooms that answer functions, in terms of modes: imported before the first trace."""
 _NUMPYS_WORDS = frozenset({"setting an array element with a sequence.", "Error setting single item of array."})
 
 _NAMED: dict[type[Exception], type[SymgradError]] = {
@@ -74,7 +76,8 @@ def prepare() -> None:
     """Declare the ops and put the operators on tracers, once."""
     if not _ready:
         load()
-        import_module("symgrad.trace.numpy.own")
+        for module in ("symgrad.trace.numpy.own", *ALSO):
+            import_module(module)
         install()
         _ready.append(True)
 

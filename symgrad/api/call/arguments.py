@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from symgrad.api.sparse import matrices as _matrices  # noqa: F401 - SciPy's as arguments
 from symgrad.errors import ArgumentError, ArgumentValueError
 from symgrad.ir.shapes import bare, show, symbol
 from symgrad.ops.declare.forms import COMPILED, is_traced

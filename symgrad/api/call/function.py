@@ -13,7 +13,6 @@ from collections import Counter
 from collections.abc import Callable, Container, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, ParamSpec, TypeVar
 
 import numpy as np
@@ -56,10 +55,14 @@ from symgrad.trace.outside import constants_for
 from symgrad.trace.signature import Signature, Spec, signature_of, spec
 from symgrad.trace.state import Trace, active, current
 from symgrad.trace.structures import behind
-from symgrad.trace.trace import argument, returned, trace
+from symgrad.trace.trace import ALSO, argument, returned, trace
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from symgrad.api.report import Cost, Memory
+
+ALSO += ["symgrad.api.modes.initial_values", "symgrad.api.modes.matrix_functions"]
 
 Short = Callable[[tuple[Any, ...]], Any]
 
