@@ -58,7 +58,7 @@ class Derived(Line):
 
 
 class SymgradError(Exception):
-    """The root of every error symgrad raises; its traceback ends in the user's line, which a notebook shows last."""
+    """The root of every error symgrad raises."""
 
     def __init__(self, what: str, *, line: Line | None = None, instead: str | None = None) -> None:
         """Compose the message: what, where (the user's file, line and source), what to write instead."""
@@ -70,7 +70,7 @@ class SymgradError(Exception):
         super().__init__("\n".join(parts))
         self.what, self.line, self.instead = what, line, instead
         frame = _beyond(sys._getframe(1), _OTHERS)[0]  # noqa: SLF001 - as in `warn`
-        if not _is_others(frame, _OTHERS):
+        if not _is_others(frame, _OTHERS):  # where its traceback ends, which a notebook shows last
             self.__traceback__ = TracebackType(None, frame, frame.f_lasti, frame.f_lineno)
 
 

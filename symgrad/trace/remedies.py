@@ -43,6 +43,7 @@ _WINDOWS = "np.lib.stride_tricks.sliding_window_view(np.pad(x, k // 2), k)"
 _LIKELIHOOD = (
     "the optimum found outside, with the gradient of -np.sum(scipy.stats.norm.logpdf(x, loc, scale)) or its like"
 )
+_FORMULA = "its formula of np.* and scipy.special functions; docs/scipy.md lists the distributions that have an answer"
 _OUTSIDE = "its result for plain arrays, made outside of the traced function and passed as an argument"
 _EXTERN = "; for its derivative, sg.extern with C of both"
 
@@ -69,6 +70,7 @@ OTHERWISE: dict[str, str] = {
     "rankdata": "np.argsort(np.argsort(x)) + 1, of values that differ",
     "gaussian_kde": "np.mean(scipy.stats.norm.pdf(q[:, None], x, h), axis=1), at the places q with the width h",
     "fit": _LIKELIHOOD,
+    **dict.fromkeys(("pdf", "logpdf", "pmf", "logpmf", "cdf", "logcdf", "sf", "logsf", "ppf", "isf"), _FORMULA),
     **dict.fromkeys(("find_peaks", "argrelextrema", "argrelmax", "argrelmin"), "x[places] of places found outside"),
     **dict.fromkeys(("medfilt", "median_filter"), f"np.median({_WINDOWS}, axis=-1)"),
     **dict.fromkeys(("maximum_filter", "grey_dilation"), f"np.max({_WINDOWS}, axis=-1)"),

@@ -131,6 +131,31 @@ def table() -> str:
     return head + "".join(row for row in rows if re.search(r"[a-z/]+ \|.*[a-z] \|", row))
 
 
+def test_the_page_names_every_distribution() -> None:
+    """Once: in the table, or among those that are refused, with a reason."""
+    page = PAGE.read_text(encoding="utf-8").partition("## Distributions\n")[2]
+    answers, _, others = page.partition("### Distributions that are refused")
+    have = re.findall(r"^\| (\w+) \|", answers.replace("| distribution |", ""), re.MULTILINE)
+    rows = re.findall(r"^\| ([\w, ]+) \| (\w.*) \|$", others, re.MULTILINE)
+    refused = [name for names, _ in rows for name in names.split(", ") if name != "distribution"]
+    there = [name for name in dir(st) if isinstance(getattr(st, name), (st.rv_continuous, st.rv_discrete))]
+    newer = {"irwinhall", "landau", "poisson_binom", "rel_breitwigner", "jf_skew_t", "dpareto_lognorm", "betanbinom"}
+    assert {*there} <= {*have, *refused}
+    assert {*have, *refused} - {*there} <= newer  # older versions have not all of them
+    assert len({*have, *refused}) == len([*have, *refused])
+    assert f"The other {len(have)} distributions" in others
+
+
+@pytest.mark.parametrize("name", ["landau", "skellam", "zipfian", "pearson3", "kappa4", "irwinhall"])
+def test_what_is_refused_is_by_its_name(name: str) -> None:
+    if not hasattr(st, name):
+        pytest.skip("this SciPy has it not")
+    shapes = next(map(float, shapes) for given, shapes in (*examples.distcont, *examples.distdiscrete) if given == name)
+    method = "logpmf" if isinstance(getattr(st, name), st.rv_discrete) else "logpdf"
+    with pytest.raises(SymgradError, match=rf"scipy\.stats\.{name}\.{method}(?s:.*)its formula of np"):
+        sg.jit(getattr(getattr(st, name), method), options=INTERPRETED)(np.array([0.5, 1.0]), *shapes)
+
+
 @pytest.mark.nightly
 def test_the_page_has_the_table() -> None:
     assert table() in PAGE.read_text(encoding="utf-8")

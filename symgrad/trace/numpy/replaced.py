@@ -396,7 +396,8 @@ def _named_error(error: Exception, name: str, function: Any, *, traced: bool) ->
     if isinstance(error, (TypeError, *_OF_OBJECTS)):  # of compiled code, which got a traced array
         return UnsupportedError(f"{name} has no answer for traced arrays", line=line, instead=instead)
     kind = next(made for raised, made in REFUSED.items() if isinstance(error, raised))
-    return kind(f"{name}: {error}", line=line)  # type: ignore[no-any-return]
+    chosen = instead if isinstance(error, IndexError) else None  # by values, not by what the user gave
+    return kind(f"{name}: {error}", line=line, instead=chosen)  # type: ignore[no-any-return]
 
 
 def standing_for(function: Any) -> Any:
