@@ -211,6 +211,15 @@ def test_the_changelog_begins_with_this_version():
     assert f'version = "{sg.__version__}"' in (ROOT / "pyproject.toml").read_text(encoding="utf-8")
 
 
+def test_what_changed_stands_in_its_section():
+    text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    kinds = ["Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"]
+    for version in text.split("\n## ")[1:]:
+        sections = re.findall(r"^### (.*)$", version, re.MULTILINE)
+        assert sections == [kind for kind in kinds if kind in sections]
+    assert re.findall(rf"^- (?:{'|'.join(kinds)}):", text, re.MULTILINE) == []
+
+
 # -------------------------------------------------------------------------------------------------------- wheel
 
 
