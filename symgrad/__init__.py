@@ -52,19 +52,18 @@ __all__ = [
 ]
 
 _NAMES = {
-    "api.call.function": ("Function",), "api.check": ("check_grads",), "api.formulas": ("from_sympy",),
-    "api.modes.control": ("checkpoint", "cond", "fori_loop", "scan", "switch", "while_loop"),
-    "api.modes.derivatives": ("grad", "hessian", "hvp", "jacfwd", "jacrev", "jit", "value_and_grad"),
-    "api.modes.gradients": ("gradients", "stop_gradient"), "api.modes.linearize": ("jvp", "linearize", "vjp"),
-    "api.modes.vmap": ("vmap",), "api.rules.custom": ("custom_jvp", "custom_vjp"),
-    "api.rules.define": ("define_op", "extern"), "api.rules.override": ("override_gradient",),
-    "api.sized": ("argwhere", "flatnonzero", "nonzero", "unique"), "api.sparse.rows": ("RowSparse",),
-    "api.step.step": ("compile_step",), "api.trees": ("ravel_pytree", "tree_map", "tree_paths"),
-    "build.threads": ("get_num_threads", "set_num_threads"), "emit.emit": ("emit",), "emit.files": ("Package",),
-    "options": ("Options",), "trace.overrides": ("named",), "trace.signature": ("Spec", "spec"),
-    "trace.tracer": ("Tracer",), "train": ("fit", "load", "save"),
+    "api.call.function": "Function", "api.check": "check_grads", "api.formulas": "from_sympy",
+    "api.modes.control": "checkpoint cond fori_loop scan switch while_loop",
+    "api.modes.derivatives": "grad hessian hvp jacfwd jacrev jit value_and_grad",
+    "api.modes.gradients": "gradients stop_gradient", "api.modes.linearize": "jvp linearize vjp",
+    "api.modes.vmap": "vmap", "api.rules.custom": "custom_jvp custom_vjp", "api.rules.define": "define_op extern",
+    "api.rules.override": "override_gradient", "api.sized": "argwhere flatnonzero nonzero unique",
+    "api.sparse.rows": "RowSparse", "api.step.step": "compile_step",
+    "api.trees": "ravel_pytree tree_map tree_paths", "build.threads": "get_num_threads set_num_threads",
+    "emit.emit": "emit", "emit.files": "Package", "options": "Options", "trace.overrides": "named",
+    "trace.signature": "Spec spec", "trace.tracer": "Tracer", "train": "fit load save",
 }
-_LATE = {name: f"symgrad.{module}" for module, names in _NAMES.items() for name in names}
+_LATE = {name: f"symgrad.{module}" for module, names in _NAMES.items() for name in names.split()}
 """Where each name is: imported when it is asked for, so that ``import symgrad`` takes little more than NumPy's."""
 
 import_module("symgrad.emit")
