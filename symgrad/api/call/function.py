@@ -51,7 +51,7 @@ from symgrad.trace.control.forks import ASKED, Enough
 from symgrad.trace.control.further import further, serves
 from symgrad.trace.control.lengths import Lengths, TraceAgain
 from symgrad.trace.lines import shortened
-from symgrad.trace.numpy.replaced import standing_for
+from symgrad.trace.numpy.replaced import kept_by_caches, standing_for
 from symgrad.trace.outside import constants_for
 from symgrad.trace.signature import Signature, Spec, signature_of, spec
 from symgrad.trace.state import Trace, active, current
@@ -605,6 +605,7 @@ class Function(Generic[P, R]):
         lengths.begin()
         by_value = next(ways)
         first: list[Exception] = []  # emptied at the end: its traceback has this frame, and all that was traced
+        looked = False
         while True:
             stages, branches, changes = Stages(self._options), Branches(known, told, lengths, most), lengths.changes
             try:
@@ -628,6 +629,9 @@ class Function(Generic[P, R]):
                     first.clear()
                     raise
                 by_value = way
+                continue
+            if self._captured.found_more and not looked:  # arrays that the trace itself led to, which now are inputs
+                looked = True
                 continue
             if changes == lengths.changes and not lengths.are_wrong(branches, program):
                 break
@@ -653,7 +657,7 @@ class Function(Generic[P, R]):
             captured, name = self._captured.named(), identifier(self._arguments.name)
             taken = [*signature.names, *[str(d) for one in signature.specs for d in one.shape]]
             drawing = captured_rng(self._fun, captured, self._drawn, branches if branches.is_longer else None)
-            with self._captured.stand_ins(taken, by_value) as readings, drawing:
+            with self._captured.stand_ins(taken, by_value) as readings, drawing, kept_by_caches() as kept:
                 traced = trace(
                     self._fun, signature, functools.partial(self._on, signature), name=name, options=self._options,
                     creation=self._options.creation, branches=branches, outside=readings,
@@ -661,7 +665,7 @@ class Function(Generic[P, R]):
             reads = traced.outside
             read, known = ([], []) if reads is None else (reads.numbers(traced.program), reads.known())
             known = known if by_value else self._captured.every()
-            outside = self._captured.outside(self._captured.traced(read, known))
+            outside = self._captured.outside(self._captured.traced(read, known, kept))
             program = optimized(traced if self._mode != "jit" else traced._replace(differentiated=None), stages)
             tree = traced.tree
         unflatten = handed_out(tree, program.results)
