@@ -145,6 +145,7 @@ class Captured:
         self._kept: list[Any] = []  # what caches gave in traces
         self._classes: dict[type, Any] = {}
         self.read: Sequence[int] = ()  # the arrays that the last trace read
+        self._read_some: bool | None = None  # of all traces; None before the first
         self.found_more = False  # the last trace led to arrays that had no stand-ins
 
     def identity(self) -> tuple[Any, ...]:
@@ -183,6 +184,12 @@ class Captured:
         """Return what stands in the places now, arrays too."""
         named, state = self.named(), self.state or State()
         return [*[value for _, value in named], *map(state.array, range(len(state.arrays)))]
+
+    def reads_arrays(self) -> bool:
+        """Whether what was traced reads arrays, or knows their values; or may read some where nothing was traced."""
+        self.identity()
+        state = self.state or State()
+        return bool(state.arrays if self._read_some is None else self._read_some or state.compared)
 
     def _looked_up(self, key: Any = None) -> State:
         roots = [self.fun, *self._given.values()]
@@ -240,6 +247,7 @@ class Captured:
         What the function changes, no call looks at; what it made where nothing was, as people do at the first call, is
         looked at like anything else. Return where the arrays that it reads are now.
         """
+        self._read_some = bool(self._read_some or read)
         before = self.state or State()
         places = [_place_key(*before.reads[k]) for k in read]
         new = {_place_key(*before.reads[k]): before.reads[k][0] for k in compared}
@@ -462,6 +470,7 @@ class _Survey:
             self.texts |= texts
             self.attributes |= dict.fromkeys(texts, EVERY)
             return
+        self.whole |= value is getattr or value is vars
         kept: list[tuple[Any, Any]] = []
         if isinstance(value, types.FunctionType):
             kept += [(cell, "cell_contents") for cell in value.__closure__ or ()]
@@ -543,6 +552,8 @@ class _Survey:
             return
         if type(value) in _READ:
             self.place(Slot(value, "()", partial(_READ[type(value)], value), _unset), f"{label}()", EVERY)
+        elif isinstance(value, np.ufunc) and value.__name__.endswith(" (vectorized)"):
+            self.warn(f"has {label}, which np.frompyfunc made: changes of what its function reads are not noticed")
         elif isinstance(value, Iterator) and self.is_taken_from(value, name, slot.holder):
             self.warn(f"takes from the iterator {label!r} once, while it is traced: every call has the same values")
         if (content := _holding(value)) is not None:
@@ -588,7 +599,8 @@ class _Survey:
             self.places[id(value), None] = EVERY
             self.state.lengths.append((value, len(value)))
             self.state.facts.append((label, tuple(value) if isinstance(value, dict) else len(value)))
-        for key, _ in [*value.items()] if isinstance(value, dict) else [*enumerate(value)]:
+        missing = [key for key in named if key not in value] if isinstance(value, dict) else []
+        for key in [*value, *missing] if isinstance(value, dict) else range(len(value)):
             if not (everything or key in named):
                 continue
             further = EVERY if everything else frozenset([one[1:] for one in paths if one and one[0] == key])

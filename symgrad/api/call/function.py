@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import math
 import re
@@ -631,7 +632,8 @@ class Function(Generic[P, R]):
                 by_value = way
                 continue
             if self._captured.found_more and not looked:  # arrays that the trace itself led to, which now are inputs
-                looked = True
+                looked, ways = True, self._captured.ways(constants=self._constants)
+                by_value = next(ways)
                 continue
             if changes == lengths.changes and not lengths.are_wrong(branches, program):
                 break
@@ -981,19 +983,39 @@ class Function(Generic[P, R]):
         """Pickle by name where Python can import the function, else as the printable programs; never code.
 
         A function that has a name (defined in a module, as for pickling any Python function) is found again by it, and
-        traced again where it is unpickled. Of a lambda or a closure the compiled signatures are kept, each as a program
-        in the JSON of `symgrad.ir.saved.programs`, which is verified when it is read: see `Absent`.
+        traced again where it is unpickled, unless it reads arrays from outside: these may hold other values there. Of
+        such a function, a lambda or a closure the compiled signatures are kept, each as a program in the JSON of
+        `symgrad.ir.saved.programs`, with the arrays as they are now, which is verified when it is read: see `Absent`.
         """
+        plain = self._plain()
+        is_python = isinstance(plain, types.FunctionType)
+        if is_python and self._captured.reads_arrays():
+            return self.as_programs()
+        if _found_by_name(self) is self:
+            return str(getattr(self, "__qualname__", ""))  # a decorated function: found where it stands
+        if not (is_python or isinstance(plain, Absent)) or _found_by_name(plain) is plain:
+            return unpickled, (self._fun, *self._settings(fixed=self._arguments.fixed_to))
+        return self.as_programs()
+
+    def __copy__(self) -> Function[P, R]:
+        """Return itself, as Python does with functions."""
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        """Return itself, as Python does with functions; of a method of an object, that of the object's copy."""
+        if isinstance(self._plain(), types.FunctionType):
+            return self
+        made = self.__reduce__()
+        return self if isinstance(made, str) else made[0](*copy.deepcopy(made[1], memo))
+
+    def _plain(self) -> Any:
+        """Return what is compiled, or what a mode that is compiled was made of, or what stands for it."""
         plain: Any = self._fun
         while type(plain) is Function or hasattr(plain, "symgrad_mode"):  # a function compiled, or a mode of one
             if isinstance(plain, Absent) or isinstance(plain.__wrapped__, Absent):
                 break
             plain = plain.__wrapped__
-        if _found_by_name(self) is self:
-            return str(getattr(self, "__qualname__", ""))  # a decorated function: found where it stands
-        if not isinstance(plain, (types.FunctionType, Absent)) or _found_by_name(plain) is plain:
-            return unpickled, (self._fun, *self._settings(fixed=self._arguments.fixed_to))
-        return self.as_programs()
+        return plain
 
     def as_programs(self) -> tuple[Callable[..., Function[..., Any]], tuple[Any, ...]]:
         """Return what makes the function again without its Python code, and what of: the signatures it is compiled for.
@@ -1013,9 +1035,12 @@ class Function(Generic[P, R]):
             compiled = [(one.signature, one.text) for one in saved]
             saved += tuple([one for one in fun.saved if (one.signature, one.text) not in compiled])
         if not saved:
+            named = _found_by_name(self) is self or _found_by_name(self._plain()) is self._plain()
+            why = "it reads arrays from outside, whose values go along" if named else "it has no name in its module"
+            other = "pass the arrays as arguments" if named else "define it with def at the top of a module"
             raise ArgumentError(
-                f"{arguments.name}() cannot be pickled: it has no name in its module, and was not compiled yet",
-                instead="define it with def at the top of a module, or call it once before",
+                f"{arguments.name}() cannot be pickled: {why}, and was not compiled yet",
+                instead=f"{other}, or call it once before",
             )
         return unpickled, (Absent(fun, saved), *self._settings(fixed=arguments.fixed_to is not None))
 

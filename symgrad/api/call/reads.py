@@ -6,6 +6,7 @@ import dis
 import types
 from collections.abc import Iterator
 from functools import lru_cache
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 from symgrad.trace.lines import NB_SUBSCR
@@ -124,6 +125,10 @@ def code_reads(code: types.CodeType) -> CodeReads:
     for known in (names, attributes):
         known.update({name: known.get(name, frozenset()) | EVERY for name in texts})
     imports += [Import(0, one) for one in said] if read & _FINDS_MODULES else []
+    for every in listed:
+        for before, i in pairwise(every):
+            if i.opname == "MATCH_CLASS":  # case Layer(rate=r)
+                attributes.update(dict.fromkeys(before.argval, EVERY))
     compares = any(i.opname == "COMPARE_OP" for every in listed for i in every)
     whole = bool({*names} & WHOLE) or any(_computes_names([*dis.get_instructions(each)]) for each in codes)
     return CodeReads(names, attributes, following, frozenset(texts | caught), (*imports,), compares, whole)
