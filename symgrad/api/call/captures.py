@@ -575,7 +575,7 @@ class _Survey:
             return False
         if type(holder) is dict and "__builtins__" in holder:
             return of_the_user(holder.get("__file__") or "<string>")
-        return not self.whole or name in self.attributes or _is_named(holder)
+        return not self.whole or name in self.attributes or type(holder) is types.CellType
 
     def compare(self, get: Callable[[Any], Any], name: Any, content: tuple[Any, ...] | None) -> None:
         """Let calls look whether an array holds what it holds now."""
@@ -727,8 +727,8 @@ def _is_library_function(value: Any) -> bool:
 
 
 def _is_named(holder: Any) -> bool:
-    """Whether a place is a name of a module or of a closure: where a trace looks for functions itself."""
-    return type(holder) is types.CellType or (type(holder) is dict and "__builtins__" in holder)
+    """Whether a place is a name of a module, where a trace looks for functions itself."""
+    return type(holder) is dict and "__builtins__" in holder
 
 
 def _is_fixed(value: Any) -> bool:
