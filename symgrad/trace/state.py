@@ -145,13 +145,14 @@ class _Stack(threading.local):
         self.heeded: list[tuple[dict[str, None], bool]] = []
         self.scipy = 0
         self.given: dict[int, Any] = {}
+        self.kept: list[Any] = []
 
 
 active = _Stack()
 """The traces of this thread, the innermost last; the overrides of rules and the named scopes in force, and what stands
 for functions with an overridden rule; what tells the blocks of overrides apart that stand outside of any trace; how
-many traces and such blocks there are, how many calls of SciPy's Python run on traced values; and what is given for
-arrays from outside, by the identities of their stand-ins."""
+many traces and such blocks there are, how many calls of SciPy's Python run on traced values; what is given for
+arrays from outside, by the identities of their stand-ins; and what caches gave."""
 
 
 def is_traced_code(filename: str) -> bool:

@@ -1,5 +1,6 @@
 """Dataclasses, attrs classes and the user's other objects as structures of arguments and results, like dicts.
 
+So are namespaces of Python's own, and classes that are made of `dict`, `list` and `tuple`.
 A class is registered when its first object is met. What an object holds of arrays and floats, and of containers and
 objects with such in them, are its branches; what else it holds (integers, names, functions) belongs to its kind, and
 objects that differ in it are compiled for apart. An object inside of the traced function is a new one of the same
@@ -10,10 +11,11 @@ from __future__ import annotations
 
 import sys
 import threading
+from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import is_dataclass
 from functools import partial
-from types import BuiltinFunctionType, EllipsisType, FunctionType, MethodType, ModuleType
+from types import BuiltinFunctionType, EllipsisType, FunctionType, MethodType, ModuleType, SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -29,7 +31,8 @@ _SETTINGS = (
     str, bytes, slice, range, type, np.dtype, np.ufunc, EllipsisType, FunctionType, MethodType, BuiltinFunctionType,
     partial,
 )
-_NEVER = (*_SETTINGS, complex, dict, list, tuple, set, frozenset, ModuleType)
+_NEVER = (*_SETTINGS, complex, set, frozenset, ModuleType)
+_ITEMS = (OrderedDict, defaultdict, dict, list, tuple)
 
 _lock = threading.Lock()
 _patterns: list[tuple[Callable[[type], bool], Callable[[Any], Any], Callable[[type, Any, Any], Any]]] = []
@@ -152,6 +155,12 @@ def _registered(value: Any) -> bool:
             optree.register_pytree_node(
                 kind, lambda value: ((), Fixed(value), ()), _value_of, namespace=NAMESPACE,
             )
+        elif found and issubclass(kind, _ITEMS):
+            entry = optree.MappingEntry if issubclass(kind, dict) else optree.SequenceEntry
+            optree.register_pytree_node(
+                kind, _items_apart, lambda data, parts: _items_together(kind, data, parts), path_entry_type=entry,
+                namespace=NAMESPACE,
+            )
         elif found:
             optree.register_pytree_node(
                 kind, _apart, lambda data, parts: _together(kind, data, parts), path_entry_type=optree.GetAttrEntry,
@@ -173,13 +182,16 @@ def _is_structure(value: Any) -> bool:
     kind = type(value)
     if isinstance(value, (*_PLAIN, *_NEVER)) or kind.__module__.startswith("symgrad.") or hasattr(kind, "__array__"):
         return False
-    if is_dataclass(kind) or hasattr(kind, "__attrs_attrs__"):
+    if is_dataclass(kind) or hasattr(kind, "__attrs_attrs__") or isinstance(value, (SimpleNamespace, *_ITEMS)):
+        return True
+    if any((one.__module__, one.__name__) == ("argparse", "Namespace") for one in kind.__mro__):
         return True
     module = sys.modules.get(kind.__module__)
     file = getattr(module, "__file__", None)
     # A module that is not loaded is a text that was run.
     own = module is None or kind.__module__ == "__main__" if file is None else is_user_code(file)
-    return own and bool(_attributes(value)) and not issubclass(kind, BaseException)
+    has_place = hasattr(value, "__dict__") or bool(_attributes(value))
+    return own and has_place and not issubclass(kind, BaseException)
 
 
 def _attributes(value: Any) -> dict[str, Any]:
@@ -210,11 +222,46 @@ def _apart(value: Any) -> tuple[Any, Any, Any]:
 
 
 def _together(kind: type, data: Any, parts: Any) -> Any:
-    made: Any = object.__new__(kind)
+    base: Any = SimpleNamespace if issubclass(kind, SimpleNamespace) else object
+    return _with_attributes(base.__new__(kind), data, parts)
+
+
+def _with_attributes(made: Any, data: Any, parts: Any) -> Any:
     names, rest = data
     for name, part in [*zip(names, parts, strict=True), *[(name, _copied_containers(one.value)) for name, one in rest]]:
         object.__setattr__(made, name, part)
     return made
+
+
+def _items_apart(value: Any) -> tuple[Any, Any, Any]:
+    """Take a dict, a list or a tuple of a class of its own apart: its items, and then its attributes."""
+    base: Any = _base(type(value))
+    keys = (*base.__iter__(value),) if isinstance(value, dict) else (*range(len(value)),)
+    items = [base.__getitem__(value, key) for key in keys]
+    by_attributes = getattr(value, "__dict__", None) is value  # of which the items are the attributes
+    parts, data, names = ([], ((), ()), ()) if by_attributes else _apart(value)
+    if isinstance(value, defaultdict):
+        data = data[0], (*data[1], ("default_factory", Fixed(value.default_factory)))
+    return [*items, *parts], (keys, by_attributes, data), (*keys, *names)
+
+
+def _base(kind: type) -> Any:
+    return next(one for one in _ITEMS if issubclass(kind, one))
+
+
+def _items_together(kind: type, data: Any, parts: Any) -> Any:
+    keys, by_attributes, attributes = data
+    base: Any = _base(kind)
+    items = parts[: len(keys)]
+    made: Any = tuple.__new__(kind, items) if base is tuple else base.__new__(kind)
+    if base is list:
+        list.extend(made, items)
+    elif base is not tuple:
+        for key, item in zip(keys, items, strict=True):
+            base.__setitem__(made, key, item)
+    if by_attributes:
+        made.__dict__ = made
+    return _with_attributes(made, attributes, parts[len(keys) :])
 
 
 def _copied_containers(value: Any) -> Any:

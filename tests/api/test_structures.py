@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import threading
-from collections import namedtuple
+import types
+from argparse import Namespace
+from collections import OrderedDict, defaultdict, namedtuple
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -209,3 +211,101 @@ def test_lists_of_an_object_get_no_traced_values() -> None:
     for _ in range(2):
         np.testing.assert_allclose(compiled(np.array([0.3, -0.7, 1.2]), log), 3.6)
         assert (log.total, log.seen) == (0.0, [])
+
+
+# -- classes that are made of others, namespaces, objects without attributes
+
+
+class Table(dict[str, Any]):
+    """A dict with an attribute."""
+
+    kind = "plain"
+
+
+class Attributed(dict[str, Any]):
+    """A dict whose items are its attributes."""
+
+    def __init__(self, **items: Any) -> None:
+        super().__init__(items)
+        self.__dict__ = self
+
+
+class Ordered(OrderedDict[str, Any]):
+    pass
+
+
+class Row(list[Any]):
+    pass
+
+
+class Cells(tuple[Any, ...]):
+    __slots__ = ()
+
+
+class Space(types.SimpleNamespace):
+    pass
+
+
+OF_OTHERS: dict[str, tuple[Any, Any]] = {
+    "dict": (Table(W=W, n=2.0), lambda p: p["W"] * p["n"]), "its attributes": (Attributed(W=W), lambda p: p.W),
+    "OrderedDict": (Ordered(b=B, W=W), lambda p: p["W"] * len([*p])), "list": (Row([W, 2.0]), lambda p: p[0] * p[1]),
+    "tuple": (Cells([W]), lambda p: p[0]), "namespace": (types.SimpleNamespace(W=W), lambda p: p.W),
+    "a namespace of one's own": (Space(W=W, name="a"), lambda p: p.W), "argparse": (Namespace(W=W), lambda p: p.W),
+    "defaultdict": (defaultdict(list, W=W), lambda p: p["W"]),
+}
+
+
+@pytest.mark.parametrize("name", OF_OTHERS)
+def test_classes_that_are_made_of_others(name: str) -> None:
+    given, read = OF_OTHERS[name]
+    seen: list[type] = []
+
+    def fun(p: Any) -> Any:
+        seen.append(type(p))
+        return {"value": read(p), "given": p}
+
+    found = sg.jit(fun, options=NO_C)(given)
+    np.testing.assert_array_equal(found["value"], read(given))
+    np.testing.assert_array_equal(read(found["given"]), read(given))
+    assert {type(found["given"]), *seen} == {type(given)}
+
+    def loss(p: Any) -> Any:
+        return np.sum(read(p) ** 2)
+
+    slope = sg.grad(loss, options=NO_C)(given)
+    assert type(slope) is type(given)
+    along = sg.jit(lambda p, t: sg.jvp(loss, (p,), (t,))[1], options=NO_C)(given, slope)
+    held = slope if isinstance(slope, (dict, list, tuple)) else vars(slope)
+    parts = [one for one in (held.values() if isinstance(held, dict) else held) if not isinstance(one, str)]
+    np.testing.assert_allclose(along, sum(np.sum(np.square(one)) for one in parts))
+
+
+class Bare:
+    """Objects without attributes of their own."""
+
+    W = np.array([1.0, 2.0])
+
+    @sg.jit
+    def scaled(self, x: Any) -> Any:
+        return self.W * x
+
+
+def test_an_object_without_attributes() -> None:
+    one, x = Bare(), np.array([3.0, 4.0])
+    np.testing.assert_array_equal(one.scaled(x), [3.0, 8.0])
+    Bare.W *= 2.0
+    np.testing.assert_array_equal(one.scaled(x), [6.0, 16.0])
+    np.testing.assert_array_equal(sg.jit(lambda one, x: one.W + x, options=NO_C)(one, x), [5.0, 8.0])
+
+
+@pytest.mark.parametrize("kind", [Layer, Attrs, Model])
+def test_axes_of_vmap_by_whole_objects(kind: Any) -> None:
+    def fun(one: Any, x: Any) -> Any:
+        layer = one.layers[0] if kind is Model else one
+        return layer.W @ x + layer.b
+
+    x = np.arange(12.0).reshape(4, 3)
+    np.testing.assert_allclose(sg.vmap(fun, in_axes=(None, 0), options=NO_C)(kind(W, B), x), x @ W.T + B)
+    many = kind(np.stack([W, 2 * W]), np.stack([B, B]))
+    found = sg.vmap(fun, in_axes=(0, None), options=NO_C)(many, x[1])
+    np.testing.assert_allclose(found, [W @ x[1] + B, 2 * W @ x[1] + B])

@@ -200,3 +200,41 @@ def test_a_name_that_is_replaced_meanwhile_is_no_other_name() -> None:
     np.testing.assert_allclose(outer(V), 2 * plain)
     np.testing.assert_allclose(inner(V), plain)
     assert inner.cache_info().compilations == 1
+
+
+def made_inside() -> Any:
+    from numpy import zeros as empty
+    from scipy.special import logsumexp as total
+
+    def fun(v: Any) -> Any:
+        a = empty(3)
+        a[1] = total(v)
+        return a * v
+
+    return fun
+
+
+def passing(function: Any) -> Any:
+    def wrapper(*args: Any) -> Any:
+        return function(*args)
+
+    return wrapper
+
+
+class Holding:
+    def __init__(self) -> None:
+        self.call = made_inside()
+
+
+from_factory, decorated, holding = made_inside(), passing(passing(logsumexp)), Holding()
+CLOSURES: dict[str, Any] = {
+    "a factory": lambda v: from_factory(v) + v, "a decorator": lambda v: decorated(v) * v,
+    "an attribute": lambda v: holding.call(v) + v, "a partial": functools.partial(lambda f, v: f(v) + v, from_factory),
+}
+
+
+@pytest.mark.parametrize("name", CLOSURES)
+def test_names_in_closures_of_what_is_called(name: str) -> None:
+    fun = CLOSURES[name]
+    np.testing.assert_allclose(sg.jit(fun, options=sg.Options(compiler="none"))(V), fun(V), rtol=1e-14)
+    assert decorated.__closure__[0].cell_contents.__closure__[0].cell_contents is logsumexp

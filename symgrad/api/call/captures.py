@@ -8,11 +8,12 @@ happen once and not at each call.
 from __future__ import annotations
 
 import builtins
-import dis
+import importlib.util
 import inspect
 import itertools
 import math
 import random
+import re
 import sys
 import types
 import weakref
@@ -22,47 +23,45 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache, partial, wraps
+from functools import cached_property, partial, wraps
 from io import IOBase
-from typing import Any, NamedTuple
+from operator import attrgetter, methodcaller
+from typing import Any
 
 import numpy as np
 
+from symgrad.api.call.reads import EVERY, SHOWN, WHOLE, Import, Paths, code_reads
 from symgrad.errors import Line, SymgradError, warn, warn_once
-from symgrad.ops.declare.forms import COMPILED
+from symgrad.ops.declare.forms import COMPILED, is_traced
 from symgrad.trace.constants import is_sparse, means_more
 from symgrad.trace.control.branches import Branches
-from symgrad.trace.lines import NB_SUBSCR, definition, is_user_code, of_the_user
+from symgrad.trace.inplace.local import LocalArray
+from symgrad.trace.lines import definition, is_user_code, of_the_user
 from symgrad.trace.numpy.indexing import FEW
 from symgrad.trace.numpy.replaced import stood_for
 from symgrad.trace.outside import Reading, Slot, given, plain, standing
 from symgrad.trace.signature import Spec, by_columns, leaf_names, signature_of
 
 Item = tuple[Callable[[Any], Any], Any, Any]
-Paths = frozenset[tuple[Any, ...]]
 Place = tuple[Slot, tuple[int, ...], str]
 
 LONG, SEEN, DEEP = 1000, 10_000, 20
 """So many elements of one container are looked at, so many values in all, and tuples in so many others."""
 
-_PASSIVE = (types.ModuleType, type, types.BuiltinFunctionType)
 _NUMBERS = (bool, int, float, complex, str, bytes, type(None))
 _CONTAINERS = (list, tuple, dict, deque)
 _DICTS = frozenset({dict, OrderedDict, defaultdict, Counter})
-_BY_NAME = frozenset({"getattr", "hasattr", "attrgetter", "itemgetter", "methodcaller", "vars", "globals", "__dict__"})
-"""What reads attributes, keys and globals by texts in the code."""
-_WHOLE = frozenset({"asdict", "astuple", "fields", "repr", "copy", "deepcopy", "replace", "dir"})
-"""What reads all attributes of an object."""
-_SHOWN = frozenset({"__format__", "__str__", "__repr__"})
-"""Methods that make a text of an object."""
-_SHOWS = frozenset({"FORMAT_VALUE", "FORMAT_SIMPLE", "FORMAT_WITH_SPEC"})
-_TEXTS = frozenset({"str", "format"})
-_ALL: Paths = frozenset({()})
+_GETTERS = (attrgetter, methodcaller)
 _CALLED = frozenset({
     "__call__", "__getitem__", "__len__", "__iter__", "__getattr__", "__add__", "__radd__", "__sub__", "__rsub__",
     "__mul__", "__rmul__", "__matmul__", "__rmatmul__", "__truediv__", "__pow__", "__neg__",
 })
-"""Methods that are called without their names."""
+"""Methods that are called without their names, and are often set anew."""
+_MAKES = frozenset({"__init__", "__new__", "__post_init__"})
+"""Methods that are called where a class is."""
+_COMPARES = frozenset({"__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__"})
+_UNASKED = frozenset({"__hash__", "__del__", "__init_subclass__", "__set_name__", *SHOWN})
+"""Methods that are not called while values are computed, or where a text is made alone."""
 
 _GONE = (AttributeError, LookupError, ValueError, ReferenceError)
 """What reading a place raises that is gone, as a deleted variable."""
@@ -142,7 +141,12 @@ class Captured:
         self._keys: dict[tuple[Any, ...], tuple[Any, State]] = {}  # which keep alive what is known by its identity
         self._own: dict[tuple[int, Any], Any] = {}  # what the function sets itself, with what holds it
         self._compared: dict[tuple[int, Any], Any] = {}
+        self._begun: dict[tuple[int, Any], Any] = {}  # what a trace has made where there was nothing before
+        self._kept: list[Any] = []  # what caches gave in traces
+        self._classes: dict[type, Any] = {}
         self.read: Sequence[int] = ()  # the arrays that the last trace read
+        self._read_some: bool | None = None  # of all traces; None before the first
+        self.found_more = False  # the last trace led to arrays that had no stand-ins
 
     def identity(self) -> tuple[Any, ...]:
         """Identify what stands in the places now: equal where the same compilation serves."""
@@ -181,8 +185,15 @@ class Captured:
         named, state = self.named(), self.state or State()
         return [*[value for _, value in named], *map(state.array, range(len(state.arrays)))]
 
+    def reads_arrays(self) -> bool:
+        """Whether what was traced reads arrays, or knows their values; or may read some where nothing was traced."""
+        self.identity()
+        state = self.state or State()
+        return bool(state.arrays if self._read_some is None else self._read_some or state.compared)
+
     def _looked_up(self, key: Any = None) -> State:
-        state = _Survey([self.fun, *self._given.values()], self._own, self._compared).state
+        roots = [self.fun, *self._given.values()]
+        state = _Survey(roots, self._own, self._compared, self._kept, self._classes).state
         state.key, _ = self._keys.setdefault(tuple(state.facts), (key or object(), state))
         return state
 
@@ -204,7 +215,8 @@ class Captured:
     @contextmanager
     def stand_ins(self, taken: Sequence[str], by_value: Callable[[Spec], bool] | None) -> Iterator[list[Reading]]:
         """Put stand-ins in the place of arrays while the function is traced; say which of them are constants."""
-        self.identity()
+        if self.state is not None and not self.state.holds() and self._note_changes():  # a trace that was given up
+            self.state = self._looked_up(self.state.key)
         state = self.state or State()
         if by_value is None:
             arrays = [one for one in map(state.array, self.every()) if one.flags.writeable]
@@ -229,23 +241,41 @@ class Captured:
         """List all arrays that the function may read."""
         return [*range(len((self.state or State()).arrays))]
 
-    def traced(self, read: Sequence[int], compared: Sequence[int]) -> list[int]:
-        """Note what a trace has shown: what it changed, which no call looks at, and which arrays' values it knows.
+    def traced(self, read: Sequence[int], compared: Sequence[int], kept: Sequence[Any]) -> list[int]:
+        """Note what a trace has shown: what it changed, what caches gave in it, and which arrays' values it knows.
 
-        Return where the arrays that it reads are now.
+        What the function changes, no call looks at; what it made where nothing was, as people do at the first call, is
+        looked at like anything else. Return where the arrays that it reads are now.
         """
-        state = self.state or State()
-        places = [_place_key(*state.reads[k]) for k in read]
-        own = {_place_key(get, name): get for get, name, value in state.items if _now(get, name) is not value}
-        own |= {(id(container), None): container for container, count in state.lengths if len(container) != count}
-        new = {_place_key(*state.reads[k]): state.reads[k][0] for k in compared}
-        if own.keys() - self._own.keys() or new.keys() - self._compared.keys():
-            self._own |= own
+        self._read_some = bool(self._read_some or read)
+        before = self.state or State()
+        places = [_place_key(*before.reads[k]) for k in read]
+        new = {_place_key(*before.reads[k]): before.reads[k][0] for k in compared}
+        more = [one for one in kept if not any(one is known for known in self._kept)]
+        if self._note_changes() or new.keys() - self._compared.keys() or more:
             self._compared |= new
-            self.state = state = self._looked_up(state.key)
-        now = [_place_key(*one) for one in state.reads]
+            self._kept += more
+            self.state = self._looked_up(before.key)
+        now = [_place_key(*one) for one in (self.state or before).reads]
+        self.found_more = not {*now} <= {_place_key(*one) for one in before.reads}
         self.read = [*map(now.index, places)]
         return self.read
+
+    def _note_changes(self) -> bool:
+        """Note what a trace has changed; say whether it is something else than is known."""
+        state = self.state or State()
+        own: dict[tuple[int, Any], Any] = {
+            (id(container), None): container for container, count in state.lengths if len(container) != count}
+        begun: dict[tuple[int, Any], Any] = {}
+        for get, name, value in state.items:
+            if (now := _now(get, name)) is not value:
+                place = _place_key(get, name)
+                is_new = value is None and place not in self._begun and not is_traced(now)
+                (begun if is_new else own)[place] = get
+        found = bool(begun or own.keys() - self._own.keys())
+        self._begun |= begun
+        self._own |= own
+        return found
 
     def taking(self, taken: Iterable[str]) -> tuple[Callable[..., Any], dict[str, Any]]:
         """Return the function with the arrays that it read as further arguments, and these arrays by their names."""
@@ -350,28 +380,34 @@ def _compiled_as(value: Any) -> Spec | None:
 class _Survey:
     """Find what functions read: by their names, and by all attributes and keys that they and what they call name."""
 
-    def __init__(self, roots: Sequence[Any], own: Any, compared: Any) -> None:
-        self.own, self.compared, self.roots = own, compared, roots
-        self.attributes: dict[str, Paths] = dict.fromkeys(_CALLED, _ALL)
+    def __init__(
+        self, roots: Sequence[Any], own: Any, compared: Any, kept: list[Any], classes: dict[type, Any],
+    ) -> None:
+        self.own, self.compared, self.roots, self.classes = own, compared, roots, classes
+        self.attributes: dict[str, Paths] = dict.fromkeys(_CALLED, EVERY)
         self.following: dict[str, frozenset[str]] = {}
-        self.stored: frozenset[str] = frozenset()
         self.texts: frozenset[str] = frozenset()
-        self.whole = False
+        self.whole = self.compares = False
         known, count = 0, -1
         while known != count:  # code that is found later names more
             known = count
             self.state, self.left = State(), SEEN
-            self.seen: set[int] = set()
+            self.seen: set[Any] = set()
             self.places: dict[tuple[int, Any], Paths] = {}
             self.stack: list[Callable[[], None]] = [partial(self.function, root) for root in roots]
+            self.stack += [
+                partial(self.place, Slot(kept, k, kept.__getitem__, _unset), "what a cache keeps", EVERY)
+                for k in range(len(kept))
+            ]
             while self.stack:
                 self.stack.pop()()
-            count = self.whole + len(self.attributes) + len(self.stored) + sum(map(len, self.following.values()))
+            count = (self.whole + self.compares + len(self.attributes) + len(self.texts)
+                     + sum(map(len, self.following.values())))
 
     def function(self, value: Any) -> None:
         """Look through the code of a function, a method or a wrapper: it says what is read."""
         for rule in getattr(type(value), "symgrad_rules", ()):  # of a custom function, which may be set anew
-            self.named(vars(value), rule, rule, _ALL)
+            self.named(vars(value), rule, rule, EVERY)
         chain = _unwrapped(value)
         for each in chain:
             if isinstance(each, partial):
@@ -379,26 +415,33 @@ class _Survey:
                     new if one == name else getattr(own, one) for one in ("func", "args", "keywords")
                 ], own.__dict__))
                 for name in ("func", "args", "keywords"):
-                    self.place(Slot(each, name, partial(getattr, each), put), name, _ALL)
+                    self.place(Slot(each, name, partial(getattr, each), put), name, EVERY)
             owner = None if isinstance(each, types.FunctionType) else getattr(each, "__self__", None)
             if owner is None and (each is not value or any(value is one for one in self.roots)):
                 owner = each  # an object that is called
-            if owner is not None and not isinstance(owner, (types.ModuleType, types.FunctionType)):
+            if isinstance(owner, (np.ndarray, *_CONTAINERS)):  # get = settings.get
+                self.place(Slot(each, "__self__", partial(getattr, each), _unset), "self", EVERY)
+            elif owner is not None and not isinstance(owner, (types.ModuleType, types.FunctionType)):
                 self.stack.append(partial(self.object, owner, "self", every=True))
-        inner = chain[-1] if isinstance(chain[-1], types.FunctionType) else None
-        if inner is None or id(inner) in self.seen or not is_user_code(inner.__code__.co_filename):
+        inner = chain[-1]
+        if id(inner) in self.seen:
+            return
+        if not isinstance(inner, types.FunctionType) or not is_user_code(inner.__code__.co_filename):
+            if not (isinstance(inner, type) or _is_users(inner)):
+                self.seen.add(id(inner))
+                self.stack.append(partial(self.keeps, inner))
             return
         self.seen.add(id(inner))
-        reads = _code_reads(inner.__code__)
-        self.stored |= reads.stored
+        reads = code_reads(inner.__code__)
         self.texts |= reads.texts
+        self.compares |= reads.compares
         for name, paths in reads.attributes.items():
             self.attributes[name] = self.attributes.get(name, frozenset()) | paths
         for name, following in reads.following.items():
             self.following[name] = self.following.get(name, frozenset()) | following
         names, installed = inner.__globals__, not of_the_user(inner.__code__.co_filename)
         self.whole |= not installed and (reads.whole or any(
-            not _WHOLE.isdisjoint(of) for name, of in reads.following.items()
+            not WHOLE.isdisjoint(of) for name, of in reads.following.items()
             if isinstance(names.get(name, sys.modules.get(name)), types.ModuleType)))  # copy.copy(o), and no o.copy()
         if not installed and ("eval" in reads.names or "exec" in reads.names):
             self.warn(f"reads what eval() or exec() in {inner.__name__}() names: {UNNOTICED}")
@@ -408,16 +451,66 @@ class _Survey:
             if name in inner.__code__.co_freevars:
                 cell = (inner.__closure__ or ())[inner.__code__.co_freevars.index(name)]
                 self.place(Slot(cell, "cell_contents", partial(getattr, cell), partial(setattr, cell)), name, paths)
-            elif name in names or not (name in reads.texts or hasattr(builtins, name)):
-                self.named(names, name, name, paths)
+            elif name in names or not (name in reads.texts or _is_exception(getattr(builtins, name, None))):
+                self.named(names, name, name, paths)  # a name of Python's own may be one of the module's later
+                if name not in names and not _is_pythons(getattr(builtins, name, None)):
+                    self.named(vars(builtins), name, name, paths)
+        for one in reads.imports:
+            self.imported(one, names)
         called = not any(inner is _unwrapped(one)[-1] for one in self.roots)
         for attribute in ("__code__", "__defaults__", "__kwdefaults__"):  # IPython's autoreload sets them
-            found = getattr(inner, attribute)
-            values = () if attribute == "__code__" else found.values() if isinstance(found, dict) else found or ()
-            inside = any(isinstance(one, (np.ndarray, *_CONTAINERS)) or _is_library_function(one) for one in values)
-            if inside or (called and found is not None):
+            if getattr(inner, attribute) is not None and (called or attribute != "__code__"):
                 slot = Slot(inner, attribute, partial(getattr, inner), partial(setattr, inner))
-                self.place(slot, f"{inner.__name__}.{attribute}", _ALL if inside else frozenset())
+                self.place(slot, f"{inner.__name__}.{attribute}", EVERY)
+
+    def keeps(self, value: Any) -> None:
+        """Go on with the user's functions and objects that something of a library's keeps, as `np.vectorize` does."""
+        if isinstance(value, _GETTERS):  # they say their names by their texts alone
+            texts = {part for one in re.findall(r"'([\w.]+)'", repr(value)) for part in one.split(".")}
+            self.texts |= texts
+            self.attributes |= dict.fromkeys(texts, EVERY)
+            return
+        self.whole |= value is getattr or value is vars
+        kept: list[tuple[Any, Any]] = []
+        if isinstance(value, types.FunctionType):
+            kept += [(cell, "cell_contents") for cell in value.__closure__ or ()]
+            kept += [(value, name) for name in ("__defaults__", "__kwdefaults__")]
+        names = getattr(value, "__dict__", {})
+        kept += [(value, name) for name in names] if type(names) is dict else []
+        for holder, name in kept:
+            one = _now(partial(getattr, holder), name)
+            if isinstance(one, _CONTAINERS):
+                if len(one) <= LONG and any(map(callable, one.values() if isinstance(one, dict) else one)):
+                    self.place(Slot(holder, name, partial(getattr, holder), _unset), str(name), EVERY)
+            elif not isinstance(one, types.ModuleType):
+                if callable(one) and not isinstance(one, type):
+                    self.stack.append(partial(self.function, one))
+                if _is_users(one) and not _is_installed(one):
+                    self.stack.append(partial(self.object, one, str(name), every=True))
+
+    def imported(self, one: Import, names: dict[str, Any]) -> None:
+        """Look at a module that code imports, or at what it imports of one."""
+        name = one.module
+        if one.level:
+            try:
+                package = names.get("__package__") or str(names.get("__name__")).rpartition(".")[0]
+                name = importlib.util.resolve_name("." * one.level + name, package)
+            except ImportError:  # as the function will find
+                return
+        module = sys.modules.get(name)
+        if module is not None and not _is_users(module):
+            return
+        self.place(Slot(sys.modules, name, sys.modules.get, _unset), name, EVERY)
+        if module is not None and one.attribute is None:
+            self.stack.append(partial(self.object, module, name, one.alias))
+        elif module is not None:
+            self.named(vars(module), one.attribute, f"{name}.{one.attribute}", EVERY)
+            if (inner := sys.modules.get(label := f"{name}.{one.attribute}")) is not None:
+                self.stack.append(partial(self.object, inner, label, one.alias))
+
+    def names_of(self, holder: type) -> Any:
+        """Return the names of a class: the same view of them each time, for it is known by its identity."""
+        return self.classes.setdefault(holder, vars(holder))
 
     def named(self, holder: dict[Any, Any], name: Any, label: str, paths: Paths) -> None:
         """Look at what stands in a dict by its name."""
@@ -432,6 +525,9 @@ class _Survey:
     ) -> None:
         """Look at one value: note it, and go on with what is in it."""
         value, state, place = _now(get, name), self.state, _place_key(get, name)
+        if type(value) is LocalArray and type(left := value.settle()) is np.ndarray and not path:
+            slot.put(slot.key, left)  # what a trace has made there, which NumPy's functions would have made an array
+            value = left
         before = self.places.get(place)
         wanted = paths | (before or frozenset())
         if wanted == before:
@@ -455,7 +551,9 @@ class _Survey:
             state.facts.append((label, known))
             return
         if type(value) in _READ:
-            self.place(Slot(value, "()", partial(_READ[type(value)], value), _unset), f"{label}()", _ALL)
+            self.place(Slot(value, "()", partial(_READ[type(value)], value), _unset), f"{label}()", EVERY)
+        elif isinstance(value, np.ufunc) and value.__name__.endswith(" (vectorized)"):
+            self.warn(f"has {label}, which np.frompyfunc made: changes of what its function reads are not noticed")
         elif isinstance(value, Iterator) and self.is_taken_from(value, name, slot.holder):
             self.warn(f"takes from the iterator {label!r} once, while it is traced: every call has the same values")
         if (content := _holding(value)) is not None:
@@ -466,7 +564,7 @@ class _Survey:
                 self.stack.append(partial(self.function, value))
         if _is_library_function(value) and (path or not _is_named(slot.holder)):
             state.functions.append((slot, path, label))
-        if not (only_arrays or isinstance(value, _PASSIVE)):
+        if not (only_arrays or (isinstance(value, types.ModuleType) and not _is_users(value))):
             state.items.append((get, name, value))
             state.labels.append(label)
             state.facts.append((label, _said(value)))
@@ -477,7 +575,7 @@ class _Survey:
             return False
         if type(holder) is dict and "__builtins__" in holder:
             return of_the_user(holder.get("__file__") or "<string>")
-        return not self.whole or name in self.attributes or _is_named(holder)
+        return not self.whole or name in self.attributes or type(holder) is types.CellType
 
     def compare(self, get: Callable[[Any], Any], name: Any, content: tuple[Any, ...] | None) -> None:
         """Let calls look whether an array holds what it holds now."""
@@ -498,13 +596,14 @@ class _Survey:
         named = {one[0] for one in paths if one}
         everything = () in paths
         if everything and not only_arrays and (id(value), None) not in self.places:
-            self.places[id(value), None] = _ALL
+            self.places[id(value), None] = EVERY
             self.state.lengths.append((value, len(value)))
             self.state.facts.append((label, tuple(value) if isinstance(value, dict) else len(value)))
-        for key, _ in [*value.items()] if isinstance(value, dict) else [*enumerate(value)]:
+        missing = [key for key in named if key not in value] if isinstance(value, dict) else []
+        for key in [*value, *missing] if isinstance(value, dict) else range(len(value)):
             if not (everything or key in named):
                 continue
-            further = _ALL if everything else frozenset([one[1:] for one in paths if one and one[0] == key])
+            further = EVERY if everything else frozenset([one[1:] for one in paths if one and one[0] == key])
             inside, place = (slot, (*path, key)) if isinstance(value, tuple) else (
                 Slot(value, key, value.get if isinstance(value, dict) else value.__getitem__, value.__setitem__), ()
             )
@@ -513,45 +612,69 @@ class _Survey:
             self.stack.append(partial(self.value, get, key, shown, further, inside, place, only_arrays=only_arrays))
 
     def object(self, value: Any, label: str, called: Any = None, *, every: bool = False) -> None:
-        """Look at the attributes that code names of anything, where it is of a class of the user's, else of it."""
-        if id(value) in self.seen or not _is_users(value):
+        """Look at the attributes that code names of anything, where it is of a class of the user's, else of it.
+
+        Where it has none of a name, its classes are looked at up to the one that has: nearer ones may get it later.
+        """
+        of_python = _has_attributes(value)
+        if not (of_python or _is_users(value)):
             return
-        self.seen.add(id(value))
-        own = getattr(value, "__dict__", {})
-        classes = value.__mro__ if isinstance(value, type) else type(value).__mro__
         module = isinstance(value, types.ModuleType)
         every = every or not (module or _is_installed(value))
-        names = self.attributes if every else self.following.get(called, ())
-        is_text = not _SHOWN.isdisjoint(self.following.get(called, ()))
-        made = [vars(kind)[name] for kind in classes if _is_users(kind) for name in _SHOWN if name in vars(kind)]
-        plain = isinstance(value, types.SimpleNamespace) or any(map(_is_library_function, made))
+        seen = id(value), None if every else called
+        if seen in self.seen:
+            return
+        self.seen.add(seen)
+        own = getattr(value, "__dict__", {})
+        classes = [*(value.__mro__ if isinstance(value, type) else ()), *type(value).__mro__]
+        users = [kind for kind in classes if _is_users(kind)]
+        direct = self.following.get(called, frozenset())
+        names = {*self.attributes} if every or called is None else {*direct, *(self.texts & own.keys())}
+        is_text = not SHOWN.isdisjoint(direct)
+        made = [vars(kind)[name] for kind in users for name in SHOWN if name in vars(kind)]
+        plain = of_python or any(map(_is_library_function, made))
         whole = self.whole or (is_text and plain)  # whose text is made by code that is no user's, of all attributes
-        more = [key for kind in classes if _is_users(kind) for key in vars(kind)] if every and whole else ()
-        for name in sorted({*names, *(_SHOWN if is_text else ()), *[key for key in more if key[:2] != "__"]}):
-            only, paths, shown = name in self.stored, self.attributes.get(name, _ALL), f"{label}.{name}"
+        more = [key for kind in users for key in vars(kind)] if every and whole else ()
+        for name in sorted({*names, *(SHOWN if is_text else ()), *[key for key in more if key[:2] != "__"]}):
+            paths, shown = self.attributes.get(name, EVERY), f"{label}.{name}"
             holders = [kind for kind in classes if name in vars(kind)]  # all of them: super() goes past the first
             if holders and isinstance(vars(holders[0])[name], types.MemberDescriptorType):
                 slot = Slot(value, name, partial(getattr, value), partial(object.__setattr__, value))
-                self.place(slot, shown, paths, only_arrays=only)
+                self.place(slot, shown, paths)
                 continue
             if type(own) is dict and holders and isinstance(vars(holders[0])[name], cached_property) and not module:
                 with suppress(Exception):  # the function meets it where it reads it
                     getattr(value, name)  # from now on an attribute, which who deletes it has computed anew
-            if type(own) is dict and (name in own or holders or name in self.texts):
-                self.place(Slot(own, name, own.get, own.__setitem__), shown, paths, only_arrays=only)
-            for holder in () if type(own) is dict and name in own else filter(_is_users, holders):
-                slot = Slot(holder, name, vars(holder).get, partial(setattr, holder))
-                self.place(slot, shown, paths, only_arrays=only)
-                if isinstance(found := vars(holder)[name], property):
+            missed = name in self.texts or name in direct
+            if type(own) is dict and (name in own or holders or missed):
+                self.place(Slot(own, name, own.get, own.__setitem__), shown, paths)
+            if type(own) is dict and name in own:
+                continue
+            nearer = classes[: classes.index(holders[0])] if holders else classes if missed else ()
+            for kind in users:
+                if kind in nearer or kind in holders:
+                    self.place(Slot(kind, name, self.names_of(kind).get, partial(setattr, kind)), shown, paths)
+                if isinstance(found := vars(kind).get(name), property):
                     self.stack.append(partial(self.function, found.fget))
+        for kind in [kind for kind in users if not _is_installed(kind)]:
+            for name, found in [*vars(kind).items()]:
+                if isinstance(found, (types.FunctionType, staticmethod, classmethod)) and self.is_asked(name, value):
+                    self.stack.append(partial(self.function, found))
         if type(own) is dict and every:
             if whole and (id(own), None) not in self.own:
                 self.state.lengths.append((own, len(own)))
                 self.state.facts.append((label, tuple(own)))
             for name in [key for key in own if key not in self.attributes]:
                 if whole or isinstance(own[name], np.ndarray):
-                    only = not whole or name in self.stored
-                    self.place(Slot(own, name, own.get, own.__setitem__), f"{label}.{name}", _ALL, only_arrays=only)
+                    slot = Slot(own, name, own.get, own.__setitem__)
+                    self.place(slot, f"{label}.{name}", EVERY, only_arrays=not whole)
+
+    def is_asked(self, name: str, value: Any) -> bool:
+        """Whether Python calls a method of an object without its name: operators, ``with``, the call of a class."""
+        if name in _COMPARES:
+            return self.compares
+        special = name[:2] == name[-2:] == "__" and name not in _UNASKED
+        return special and (name not in _MAKES or isinstance(value, type))
 
     def warn(self, what: str) -> None:
         """Warn, once for a function, of what is too much to be looked at in every call."""
@@ -604,8 +727,8 @@ def _is_library_function(value: Any) -> bool:
 
 
 def _is_named(holder: Any) -> bool:
-    """Whether a place is a name of a module or of a closure: where a trace looks for functions itself."""
-    return type(holder) is types.CellType or (type(holder) is dict and "__builtins__" in holder)
+    """Whether a place is a name of a module, where a trace looks for functions itself."""
+    return type(holder) is dict and "__builtins__" in holder
 
 
 def _is_fixed(value: Any) -> bool:
@@ -638,8 +761,9 @@ def _unwrapped(value: Any) -> list[Any]:
     """List a method, a partial or another wrapper, what it is of, and so on, to a Python function if there is one."""
     found = [value]
     while not isinstance(found[-1], types.FunctionType) and len(found) <= DEEP:
-        inner = (getattr(found[-1], name, None) for name in ("__func__", "func", "__wrapped__"))
-        if (value := next((one for one in inner if one is not None), None)) is None:
+        value = found[-1].func if isinstance(found[-1], partial) else getattr(found[-1], "__func__", None)
+        value = getattr(found[-1], "__wrapped__", None) if value is None else value
+        if value is None:
             break
         found.append(value)
     return found
@@ -657,132 +781,32 @@ def _is_installed(value: Any) -> bool:
     return file is not None and is_user_code(file) and not of_the_user(file)
 
 
+def _is_pythons(value: Any) -> bool:
+    """Whether something is a function or a class that is written in C: not what somebody has put among builtins."""
+    return isinstance(value, (types.BuiltinFunctionType, type))
+
+
+def _is_exception(value: Any) -> bool:
+    return isinstance(value, type) and issubclass(value, BaseException)
+
+
+def _has_attributes(value: Any) -> bool:
+    """Whether something is a function of the user's, or an object of Python's own with attributes: `Namespace`."""
+    kind = type(value)
+    if kind is types.FunctionType:
+        return of_the_user(value.__code__.co_filename)
+    of_python = kind.__module__.partition(".")[0] in sys.stdlib_module_names
+    return of_python and not isinstance(value, (type, types.ModuleType)) and type(getattr(value, "__dict__", 0)) is dict
+
+
 def _is_users(value: Any) -> bool:
     """Whether an object, a class or a module is the user's."""
-    if isinstance(value, types.SimpleNamespace):
-        return True
     module = _home(value)
     if module is not None and module.__name__ == "__main__":
         return True
     if module is not None and getattr(module, "__spec__", None) is None and not hasattr(module, "__file__"):
         return True  # made by hand, or by exec
     return is_user_code(getattr(module, "__file__", None) or "<frozen ")
-
-
-# -- names, attributes and keys in a function's code
-
-
-class _CodeReads(NamedTuple):
-    """What code reads: each with the constant keys that follow, ``a["b"][0]``, of every time that it is read.
-
-    Attributes:
-        following: by the name of something, the attributes that are read of what has it.
-        stored: attributes that are set.
-        texts: texts that may be names, where something is read by such.
-        whole: objects are read whole, or by names that are computed.
-    """
-
-    names: dict[str, Paths]
-    attributes: dict[str, Paths]
-    following: dict[str, frozenset[str]]
-    stored: frozenset[str]
-    texts: frozenset[str]
-    whole: bool
-
-
-_NAMES = frozenset({"LOAD_GLOBAL", "LOAD_NAME", "LOAD_DEREF"})
-_SILENT = frozenset({"EXTENDED_ARG", "NOP", "PUSH_NULL", "CACHE", "PRECALL"})
-_LOOKUPS = (["LOAD_CONST", "BINARY_SUBSCR"], ["LOAD_CONST", "BINARY_OP"], ["LOAD_CONST", "STORE_SUBSCR"])
-_ATTRIBUTES = frozenset({"LOAD_ATTR", "LOAD_METHOD", "LOAD_SUPER_ATTR"})
-
-
-@lru_cache(maxsize=1024)  # of a lambda in a loop, and of a method of many objects, the code is one
-def _code_reads(code: types.CodeType) -> _CodeReads:
-    """List what a function and the functions inside of it read."""
-    names: dict[str, Paths] = {}
-    attributes: dict[str, Paths] = {}
-    following: dict[str, frozenset[str]] = {}
-    stored: set[str] = set()
-    codes = [code]
-    for each in codes:
-        codes += [constant for constant in each.co_consts if isinstance(constant, types.CodeType)]
-    local = {name for each in codes for name in each.co_cellvars}
-    for each in codes:
-        every = [i for i in dis.get_instructions(each) if i.opname not in {"EXTENDED_ARG", "NOP", "PUSH_NULL"}]
-        for k, i in enumerate(every):
-            if i.opname == "STORE_ATTR":
-                stored.add(i.argval)
-            into = names if i.opname in _NAMES else attributes if i.opname in _ATTRIBUTES else None
-            if into is None or not i.argval.isidentifier():  # pytest's, which rewrites assertions
-                continue
-            if i.opname == "LOAD_DEREF" and i.argval in local:
-                continue
-            if k + 1 < len(every) and every[k + 1].opname in _ATTRIBUTES:
-                following[i.argval] = following.get(i.argval, frozenset()) | {every[k + 1].argval}
-            path: tuple[Any, ...] = ()
-            at = k + 1
-            while at + 1 < len(every) and every[at].opname in {"LOAD_CONST", "LOAD_SMALL_INT"} and (
-                every[at + 1].opname == "BINARY_SUBSCR"
-                or (every[at + 1].opname == "BINARY_OP" and every[at + 1].arg == NB_SUBSCR)
-            ):
-                path, at = (*path, every[at].argval), at + 2
-            if not path and [one.opname for one in every[at : at + 2]] == ["LOAD_CONST", "STORE_SUBSCR"]:
-                continue  # a key that is set
-            into[i.argval] = into.get(i.argval, frozenset()) | {path}
-        for name in _made_texts(every):
-            following[name] = following.get(name, frozenset()) | _SHOWN
-    read = {*names, *attributes} | {name for each in codes for name in each.co_names}
-    said = [one.split(".") for each in codes for one in each.co_consts if isinstance(one, str) and read & _BY_NAME]
-    texts = [one for parts in said if all(map(str.isidentifier, parts)) for one in parts]
-    for known in (names, attributes):
-        known.update({name: known.get(name, frozenset()) | _ALL for name in texts})
-    whole = bool({*names} & _WHOLE) or any(_computes_names([*dis.get_instructions(each)]) for each in codes)
-    return _CodeReads(names, attributes, following, frozenset(stored), frozenset(texts), whole)
-
-
-def _made_texts(every: list[dis.Instruction]) -> Iterator[str]:
-    """Yield the last name or attribute of what code makes texts of: ``f"{c}"``, ``str(o.c)``, ``"%s" % c``."""
-    calls = {"CALL", "CALL_FUNCTION", "CALL_METHOD"}
-    code = [i for i in every if i.opname not in _SILENT and i.opname != "CONVERT_VALUE"]
-    for k, i in enumerate(code):
-        ends = [k - 1]
-        if i.opname in _SHOWS:
-            missing = int(i.opname == "FORMAT_WITH_SPEC" or (i.opname == "FORMAT_VALUE" and (i.arg or 0) & 4 > 0))
-            while missing > 0 and ends[0] > 0:  # the instructions that make the format
-                one = code[ends[0]]
-                missing, ends = missing - dis.stack_effect(one.opcode, one.arg), [ends[0] - 1]
-        elif i.opname in {*_NAMES, *_ATTRIBUTES} and i.argval in _TEXTS:
-            call = next((at for at in range(k, len(code)) if code[at].opname in calls), k)
-            ends = [at for at in range(k + 1, call) if code[at + 1].opname not in _ATTRIBUTES]
-        elif not (i.opname == "BINARY_OP" and i.argrepr == "%"):
-            continue
-        yield from [code[at].argval for at in ends if code[at].opname in {*_NAMES, *_ATTRIBUTES}]
-
-
-def _computes_names(every: list[dis.Instruction]) -> bool:
-    """Whether code reads attributes by a name that is no text in it: ``getattr(o, name)``, ``vars(o)[name]``."""
-    call = "PRECALL" if any(i.opname == "PRECALL" for i in every) else "CALL"
-    for k, i in enumerate(every):
-        if i.opname not in {*_NAMES, *_ATTRIBUTES} or i.argval not in {"getattr", "attrgetter", "vars", "__dict__"}:
-            continue
-        if i.argval in {"vars", "__dict__"}:
-            behind = [one for one in every[k + 1 :] if one.opname not in _SILENT]
-            at = next((n for n, one in enumerate(behind) if one.opname == "CALL"), -1) if i.argval == "vars" else -1
-            if [one.opname for one in behind[at + 1 : at + 3]] not in _LOOKUPS:
-                return True
-            continue
-        depth, is_text, start = 0, False, int(i.argval == "getattr")
-        for one in every[k + 1 :]:
-            if one.opname == call and depth == one.arg:
-                break
-            before, depth = depth, depth + dis.stack_effect(one.opcode, one.arg, jump=False)
-            if before == start < depth:
-                is_text = one.opname == "LOAD_CONST" and isinstance(one.argval, str)
-            elif depth == start + 1 and one.opname not in _SILENT:
-                is_text = False  # it is made of the text
-        if not is_text:
-            return True
-    return False
 
 
 # -- what happens while it is traced, and would not happen again

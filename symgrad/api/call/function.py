@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import math
 import re
@@ -50,7 +51,7 @@ from symgrad.trace.control.forks import ASKED, Enough
 from symgrad.trace.control.further import further, serves
 from symgrad.trace.control.lengths import Lengths, TraceAgain
 from symgrad.trace.lines import shortened
-from symgrad.trace.numpy.replaced import standing_for
+from symgrad.trace.numpy.replaced import kept_by_caches, standing_for
 from symgrad.trace.outside import constants_for
 from symgrad.trace.signature import Signature, Spec, signature_of, spec
 from symgrad.trace.state import Trace, active, current
@@ -608,6 +609,7 @@ class Function(Generic[P, R]):
         lengths.begin()
         by_value = next(ways)
         first: list[Exception] = []  # emptied at the end: its traceback has this frame, and all that was traced
+        looked = False
         while True:
             stages, branches, changes = Stages(self._options), Branches(known, told, lengths, most), lengths.changes
             try:
@@ -631,6 +633,10 @@ class Function(Generic[P, R]):
                     first.clear()
                     raise
                 by_value = way
+                continue
+            if self._captured.found_more and not looked:  # arrays that the trace itself led to, which now are inputs
+                looked, ways = True, self._captured.ways(constants=self._constants)
+                by_value = next(ways)
                 continue
             if changes == lengths.changes and not lengths.are_wrong(branches, program):
                 break
@@ -656,7 +662,7 @@ class Function(Generic[P, R]):
             captured, name = self._captured.named(), identifier(self._arguments.name)
             taken = [*signature.names, *[str(d) for one in signature.specs for d in one.shape]]
             drawing = captured_rng(self._fun, captured, self._drawn, branches if branches.is_longer else None)
-            with self._captured.stand_ins(taken, by_value) as readings, drawing:
+            with self._captured.stand_ins(taken, by_value) as readings, drawing, kept_by_caches() as kept:
                 traced = trace(
                     self._fun, signature, functools.partial(self._on, signature), name=name, options=self._options,
                     creation=self._options.creation, branches=branches, outside=readings,
@@ -664,7 +670,7 @@ class Function(Generic[P, R]):
             reads = traced.outside
             read, known = ([], []) if reads is None else (reads.numbers(traced.program), reads.known())
             known = known if by_value else self._captured.every()
-            outside = self._captured.outside(self._captured.traced(read, known))
+            outside = self._captured.outside(self._captured.traced(read, known, kept))
             program = optimized(traced if self._mode != "jit" else traced._replace(differentiated=None), stages)
             tree = traced.tree
         unflatten = handed_out(tree, program.results)
@@ -980,19 +986,39 @@ class Function(Generic[P, R]):
         """Pickle by name where Python can import the function, else as the printable programs; never code.
 
         A function that has a name (defined in a module, as for pickling any Python function) is found again by it, and
-        traced again where it is unpickled. Of a lambda or a closure the compiled signatures are kept, each as a program
-        in the JSON of `symgrad.ir.saved.programs`, which is verified when it is read: see `Absent`.
+        traced again where it is unpickled, unless it reads arrays from outside: these may hold other values there. Of
+        such a function, a lambda or a closure the compiled signatures are kept, each as a program in the JSON of
+        `symgrad.ir.saved.programs`, with the arrays as they are now, which is verified when it is read: see `Absent`.
         """
+        plain = self._plain()
+        is_python = isinstance(plain, types.FunctionType)
+        if is_python and self._captured.reads_arrays():
+            return self.as_programs()
+        if _found_by_name(self) is self:
+            return str(getattr(self, "__qualname__", ""))  # a decorated function: found where it stands
+        if not (is_python or isinstance(plain, Absent)) or _found_by_name(plain) is plain:
+            return unpickled, (self._fun, *self._settings(fixed=self._arguments.fixed_to))
+        return self.as_programs()
+
+    def __copy__(self) -> Function[P, R]:
+        """Return itself, as Python does with functions."""
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        """Return itself, as Python does with functions; of a method of an object, that of the object's copy."""
+        if isinstance(self._plain(), types.FunctionType):
+            return self
+        made = self.__reduce__()
+        return self if isinstance(made, str) else made[0](*copy.deepcopy(made[1], memo))
+
+    def _plain(self) -> Any:
+        """Return what is compiled, or what a mode that is compiled was made of, or what stands for it."""
         plain: Any = self._fun
         while type(plain) is Function or hasattr(plain, "symgrad_mode"):  # a function compiled, or a mode of one
             if isinstance(plain, Absent) or isinstance(plain.__wrapped__, Absent):
                 break
             plain = plain.__wrapped__
-        if _found_by_name(self) is self:
-            return str(getattr(self, "__qualname__", ""))  # a decorated function: found where it stands
-        if not isinstance(plain, (types.FunctionType, Absent)) or _found_by_name(plain) is plain:
-            return unpickled, (self._fun, *self._settings(fixed=self._arguments.fixed_to))
-        return self.as_programs()
+        return plain
 
     def as_programs(self) -> tuple[Callable[..., Function[..., Any]], tuple[Any, ...]]:
         """Return what makes the function again without its Python code, and what of: the signatures it is compiled for.
@@ -1012,9 +1038,12 @@ class Function(Generic[P, R]):
             compiled = [(one.signature, one.text) for one in saved]
             saved += tuple([one for one in fun.saved if (one.signature, one.text) not in compiled])
         if not saved:
+            named = _found_by_name(self) is self or _found_by_name(self._plain()) is self._plain()
+            why = "it reads arrays from outside, whose values go along" if named else "it has no name in its module"
+            other = "pass the arrays as arguments" if named else "define it with def at the top of a module"
             raise ArgumentError(
-                f"{arguments.name}() cannot be pickled: it has no name in its module, and was not compiled yet",
-                instead="define it with def at the top of a module, or call it once before",
+                f"{arguments.name}() cannot be pickled: {why}, and was not compiled yet",
+                instead=f"{other}, or call it once before",
             )
         return unpickled, (Absent(fun, saved), *self._settings(fixed=arguments.fixed_to is not None))
 

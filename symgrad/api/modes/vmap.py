@@ -110,7 +110,7 @@ def _leaf_axes(entry: Any, tree: Any, what: str) -> list[int | None]:
     marked: Any = optree.tree_map(
         lambda e: _UNMAPPED if e is None else e, entry, none_is_leaf=True, namespace=NAMESPACE
     )
-    whole = optree.tree_unflatten(tree, range(tree.num_leaves))
+    whole = optree.tree_unflatten(tree, map(float, range(tree.num_leaves)))  # of objects, integers are no leaves
     flattened(whole)  # which makes its objects structures
     try:
         found: list[Any] = optree.broadcast_prefix(marked, whole, namespace=NAMESPACE)

@@ -229,6 +229,8 @@ _names = _OverriddenNames()
 
 def _names_of(fun: types.FunctionType) -> Iterator[tuple[Any, str | None]]:
     """Find the names of a function: in the namespaces of modules, and in the cells of closures."""
+    if gc.get_freeze_count():  # what is frozen, as servers do before they fork, is not looked through
+        gc.unfreeze()
     for holder in gc.get_referrers(fun):
         if isinstance(holder, types.CellType):
             yield holder, None

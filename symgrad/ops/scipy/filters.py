@@ -14,6 +14,7 @@ import numpy as np
 from symgrad.errors import UnsupportedError
 from symgrad.ir.node import Graph
 from symgrad.ir.program import Program
+from symgrad.ops.arrays.indexing import gather
 from symgrad.ops.arrays.joining import lift
 from symgrad.ops.arrays.views import broadcast_to, sliced
 from symgrad.ops.control import result, scan
@@ -90,7 +91,7 @@ def interpolate(
         near, far = [np.clip(low + k, 0, extent - 1).astype(np.int64) for k in (0, 1)]
         ends = [(near, 1)] if order == 0 else [(near, 1 - part), (far, part)]
         corners = [((*index, i), weight * w) for index, weight in corners for i, w in ends]
-    found = sum(weight * x[index] for index, weight in corners)
+    found = sum(weight * gather(x, *index, axes=(*range(len(index)),)) for index, weight in corners)
     output[...] = np.where(inside, found, cval)
 
 

@@ -30,6 +30,14 @@ answers(Late("stats._distn_infrastructure:rv_continuous._logcdf"))(_log_chance("
 answers(Late("stats._distn_infrastructure:rv_continuous._logsf"))(_log_chance("_sf", "_cdf"))
 
 
+@answers(Late("stats._distn_infrastructure:rv_generic.interval"))
+def interval(self: Any, confidence: Any, *args: Any, **kwargs: Any) -> tuple[Any, Any]:
+    """Return the quantiles with equal chances outside; for no probability they are NaN, where SciPy raises."""
+    chance = lift(confidence)
+    low, high = [self.ppf((1 + side * chance) / 2, *args, **kwargs) for side in (-1, 1)]
+    return low, high
+
+
 @answers(Late("stats._continuous_distns._log_diff"))
 def log_diff(log_p: Any, log_q: Any) -> Any:
     """Take log(exp(p) - exp(q)), where SciPy adds complex numbers."""

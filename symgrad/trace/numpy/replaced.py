@@ -351,12 +351,24 @@ class Cached(Replaced):
             return self.original(*args, **kwargs)
         try:
             with beside():
-                return self.original(*args, **kwargs)
+                found = self.original(*args, **kwargs)
         except LeakedTracerError:
             return self.original.__wrapped__(*args, **kwargs)
+        active.kept.append(found)
+        return found
 
     def __reduce__(self) -> Any:
         return self.original.__reduce__()
+
+
+@contextmanager
+def kept_by_caches() -> Iterator[list[Any]]:
+    """Yield a list of what caches give in the trace meanwhile: the function reads it from outside."""
+    before, active.kept = active.kept, []
+    try:
+        yield active.kept
+    finally:
+        active.kept = before
 
 
 _get = functools.cached_property.__get__
