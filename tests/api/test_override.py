@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import pickle
 import threading
 from typing import Any
@@ -50,6 +51,16 @@ def test_a_plain_function_is_overridden_where_it_is_called_by_its_name() -> None
     assert layer is before
     np.testing.assert_allclose(sg.jit(lambda x: loss(x)[0])(X), np.sum(np.tanh(X)))
     np.testing.assert_allclose(loss(X)[0], np.sum(np.tanh(X)))
+
+
+def test_where_the_collector_is_told_to_leave_objects_alone() -> None:
+    """As servers do before they fork: names of the function were not found, and its own derivative was taken."""
+    gc.freeze()
+    try:
+        with sg.override_gradient(layer, times(100)):
+            np.testing.assert_allclose(sg.grad(model)(X), np.full(3, 100.0))
+    finally:
+        gc.unfreeze()
 
 
 def test_a_function_of_a_closure_and_of_several_arguments() -> None:
