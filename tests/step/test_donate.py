@@ -203,6 +203,17 @@ def test_what_cannot_be_written_is_refused(name):
     assert same((params, state), before)
 
 
+def test_an_array_from_outside_that_does_not_lie_row_by_row_is_refused():
+    """Such steps are not one call of C, which looks for itself."""
+    whole = np.arange(12.0)
+    every_fourth, params = whole[::4], whole[:3]
+    opt = sg.optim.sgd(0.1)
+    step = sg.compile_step(lambda p, x: np.sum((p - every_fourth * x) ** 2), opt, donate=True)
+    with pytest.raises(ValueError, match="params shares memory with every_fourth, an array from outside"):
+        step(params, opt.init(params), np.ones(3))
+    np.testing.assert_array_equal(whole, np.arange(12.0))
+
+
 def test_a_batch_in_the_parameters_is_refused():
     step, params, state, _, y = begun(donate=True)
     whole = np.zeros((33, 20))

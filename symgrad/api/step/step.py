@@ -138,7 +138,7 @@ class Step:
                 return found
         params = _parameters(params)
         value, grads = self._value_and_gradient(params, batch)
-        return (*self._moved(params, grads, state), value)
+        return (*self._moved(params, grads, state, self._arrays_outside(params, batch)), value)
 
     def _in_c(self, params: Tree, state: Tree, batch: tuple[Any, ...]) -> Any:
         """Take a step by one call of C; None where the halves are called apart."""
@@ -411,7 +411,18 @@ class Step:
             made.watching()(params, *batch)
         raise NonFiniteError(f"the loss or the gradient of {self.__name__}() holds NaN or Inf")
 
-    def _moved(self, params: Tree, grads: dict[str, Any], state: Tree) -> tuple[Tree, Tree]:
+    def _arrays_outside(self, params: Tree, batch: tuple[Any, ...]) -> list[tuple[str, Any]]:
+        """List the arrays that the loss reads from outside, where some are written in place, with their names."""
+        if not self.donate or self._is_apart or active.entered:
+            return []
+        entry, *_ = self._gradient.serving(params, *batch)
+        arrays = [] if entry.call.outside is None else entry.call.outside()
+        paths = entry.call.signature.paths[len(entry.call.signature.paths) - len(arrays) :]
+        return [(f"{path}, an array from outside", one) for path, one in zip(paths, arrays, strict=True)]
+
+    def _moved(
+        self, params: Tree, grads: dict[str, Any], state: Tree, outside: Sequence[tuple[str, Any]] = (),
+    ) -> tuple[Tree, Tree]:
         """Update those parameters that have a gradient, and what the state holds for them."""
         structure, named = flattened(params)[1], tree_paths(params)
         moved = [k for k, path in enumerate(named) if path in grads]
@@ -421,7 +432,7 @@ class Step:
             )
         donate = self.donate and not active.entered
         if donate:
-            _check_donated(params, state, moved, grads)
+            _check_donated(params, state, moved, grads, outside)
         if not active.entered:
             slopes = [grads[named[k]] for k in moved]
             update = self._update_of(params, state, moved, slopes)
@@ -612,12 +623,14 @@ def _kind(leaf: Any) -> tuple[Any, ...]:
     return type(leaf), getattr(leaf, "dtype", None), np.shape(leaf)
 
 
-def _check_donated(params: Tree, state: Tree, moved: Sequence[int], grads: Mapping[str, Any]) -> None:
+def _check_donated(
+    params: Tree, state: Tree, moved: Sequence[int], grads: Mapping[str, Any], outside: Sequence[tuple[str, Any]],
+) -> None:
     """Check that arrays can be written in place.
 
     Raises:
         ArgumentError: one is read-only, or its elements do not lie one behind the other.
-        ArgumentValueError: two share memory, or one and a gradient do.
+        ArgumentValueError: two share memory, or one and a gradient or an array from outside do.
     """
     leaves, tree = flattened((params, state))
     accessors = tree.accessors()
@@ -633,7 +646,7 @@ def _check_donated(params: Tree, state: Tree, moved: Sequence[int], grads: Mappi
                 f"{array.strides})", instead=instead,
             )
     slopes = [(f"the gradient of {path}", slope) for path, slope in grads.items() if isinstance(slope, np.ndarray)]
-    check_apart(arrays, slopes)
+    check_apart(arrays, [*slopes, *outside])
 
 
 def _put_in_place(old: tuple[Tree, Tree], new: tuple[Tree, Tree]) -> tuple[Tree, Tree]:
