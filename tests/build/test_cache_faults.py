@@ -6,6 +6,7 @@ import errno
 import os
 import shutil
 import time
+import warnings
 from pathlib import Path
 
 import pytest
@@ -64,6 +65,28 @@ def test_a_damaged_entry_is_compiled_again_with_one_warning(tools, source, folde
     assert works(build(source, tools, Options()))
     assert len(runs) == 2
     assert entries(folder) == [entry]
+
+
+@pytest.mark.parametrize("stays", [False, True])
+def test_what_another_process_takes_or_replaces_meanwhile_is_not_damaged(tools, source, folder, monkeypatch, stays):
+    library = compile_library(source, tools, Options())
+    store, content, asked = cache.open_store(), cache.private.content, []
+
+    def changing(path):
+        found = content(path)
+        asked.append(path)
+        if len(asked) == 1:
+            library.write_bytes(found + b"more")
+            store.add(library.parent.name, library)  # of another compiler, say
+            if not stays:
+                shutil.rmtree(library.parent)
+        return found
+
+    monkeypatch.setattr(cache.private, "content", changing)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = store.find(library.parent.name, library.name)
+    assert (found is not None) is stays
 
 
 def test_a_file_where_an_entry_should_be_is_replaced(tools, source, folder, runs):

@@ -114,21 +114,19 @@ class Store:
         """Return the library of an entry that is whole, and this one; None where there is none (or a damaged one)."""
         entry = self._folder / key
         library = entry / name
-        try:
-            if not stat.S_ISDIR(entry.lstat().st_mode):
+        for _ in range(2):  # another process may have put another one there between two of its files
+            try:
+                if not stat.S_ISDIR(entry.lstat().st_mode):
+                    return None
+            except OSError:
                 return None
-        except OSError:
-            return None
-        try:
-            data, text, expected = map(private.content, (library, library.with_suffix(".c"), entry / _CHECKSUM))
-            whole = _entry_checksum(key, library, data, text) == expected
-        except OSError:
-            whole = False
-        if not whole:
-            warn_once(f"damaged {entry}", f"the cache entry {entry} is damaged; it is compiled again")
-            return None
-        _touch(entry)
-        return library
+            with contextlib.suppress(OSError):
+                data, text, expected = map(private.content, (library, library.with_suffix(".c"), entry / _CHECKSUM))
+                if _entry_checksum(key, library, data, text) == expected:
+                    _touch(entry)
+                    return library
+        warn_once(f"damaged {entry}", f"the cache entry {entry} is damaged; it is compiled again")
+        return None
 
     def add(self, key: str, library: Path) -> Path | None:
         """Keep copies of a library and its C, in place of a damaged entry; None where that fails."""
