@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from symgrad.build.cache import private
 from symgrad.build.cache import store as cache
 from symgrad.build.load import build
 from symgrad.build.toolchain.compiler import compile_library
@@ -70,7 +71,8 @@ def test_a_damaged_entry_is_compiled_again_with_one_warning(tools, source, folde
 @pytest.mark.parametrize("stays", [False, True])
 def test_what_another_process_takes_or_replaces_meanwhile_is_not_damaged(tools, source, folder, monkeypatch, stays):
     library = compile_library(source, tools, Options())
-    store, content, asked = cache.open_store(), cache.private.content, []
+    store, content, asked = cache.open_store(), private.content, []
+    assert store is not None
 
     def changing(path):
         found = content(path)
@@ -82,7 +84,7 @@ def test_what_another_process_takes_or_replaces_meanwhile_is_not_damaged(tools, 
                 shutil.rmtree(library.parent)
         return found
 
-    monkeypatch.setattr(cache.private, "content", changing)
+    monkeypatch.setattr(private, "content", changing)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         found = store.find(library.parent.name, library.name)
