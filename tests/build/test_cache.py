@@ -220,6 +220,21 @@ def test_info_and_clear_make_nothing(monkeypatch, tmp_path):
     assert not (tmp_path / "not there").exists()
 
 
+def test_a_record_that_is_replaced_while_it_is_read_is_not_damaged(folder, monkeypatch):
+    """What was opened has no name any more; threads that compile at once warned of that."""
+    store, opened = cache.open_store(), os.fdopen
+    assert store is not None
+    store.record("a" * 64, b"old")
+
+    def replaced(descriptor, *args):
+        monkeypatch.setattr(os, "fdopen", opened)
+        store.record("a" * 64, b"new")
+        return opened(descriptor, *args)
+
+    monkeypatch.setattr(os, "fdopen", replaced)
+    assert [store.recall("a" * 64) for _ in range(2)] == [b"old", b"new"]
+
+
 def test_records_come_back_whole_or_not_at_all(folder):
     store = cache.open_store()
     assert store is not None
