@@ -313,7 +313,7 @@ def callee(code: CodeType, at: int) -> tuple[str, ...] | None:
     return tuple([name for _, name in sorted(found)]) if any(name for _, name in found) else None
 
 
-_NO_VALUES = frozenset({"CACHE", "NOP", "COPY_FREE_VARS", "PUSH_NULL", "RESUME"})
+_NO_VALUES = frozenset({"CACHE", "NOP", "COPY_FREE_VARS", "PUSH_NULL", "RESUME", "KW_NAMES", "PRECALL", "EXTENDED_ARG"})
 
 
 @functools.lru_cache(maxsize=4096)

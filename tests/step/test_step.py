@@ -128,7 +128,8 @@ ERRORS = {
     "no optimizer": (lambda: sg.compile_step(model, 0.1), "compile_step() of the optimizer 0.1"),
     "no optimizer of ours": (lambda: sg.compile_step(model, sg.optim), "which has no update()"),
     "a word": (lambda: sg.compile_step(model, OPTIMIZERS["sgd"], on_nan="stop"), "compile_step(on_nan='stop')"),
-    "no such path": (lambda: _stepped(frozen=("in/V",)), "'in/V' names no parameter\n  instead: some of idle, in/W"),
+    "no such path": (lambda: _stepped(frozen=("in/V",)), "compile_step(frozen=...): 'in/V' names no parameter\n  at "),
+    "the paths there are": (lambda: _stepped(frozen=("in/V",)), "instead: some of idle, in/W"),
     "one path": (
         lambda: _of_tree({"a/b": np.ones(2), "a": {"b": np.ones(2)}}, lambda p: np.sum(p["a/b"] * p["a"]["b"])),
         "two parameters are called 'a/b'"),
