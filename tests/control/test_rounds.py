@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dis
 import linecache
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 
 import symgrad as sg
+from symgrad.trace.control import rounds
 from tests.night import some
 
 # ruff: noqa: SIM108 - statements are what is tested
@@ -419,3 +421,17 @@ def test_loops_in_rounds_in_c():
         near = [(descent(x + h) - descent(x - h)) / 2e-7 for h in 1e-7 * np.eye(2)]
         np.testing.assert_allclose(slope, near, rtol=1e-4, atol=1e-5)
     assert f.cache_info().compilations <= 3
+
+
+def test_a_frame_that_calls_python_is_in_the_instruction_that_calls():
+    """Python 3.11 has it behind that, where no instruction begins: a fit of SciPy's was a KeyError."""
+    def asks(f, x):
+        while f(x):
+            x = x - 1
+        return x
+
+    begins = [i.offset for i in dis.get_instructions(asks.__code__)]
+    calls = [i.offset for i in dis.get_instructions(asks.__code__) if i.opname.startswith("CALL")]
+    assert calls
+    assert [rounds.begun_at(asks.__code__, at) for at in begins] == begins
+    assert all(rounds.begun_at(asks.__code__, at + 2) in {at, at + 2} for at in calls)

@@ -26,6 +26,7 @@ from symgrad.trace.constants import held
 from symgrad.trace.control.forks import ASKED, Enough, Fork, Head, Policy
 from symgrad.trace.control.reductions import Accumulator
 from symgrad.trace.control.rounds import (
+    begun_at,
     contents,
     goes_round,
     led_to,
@@ -191,7 +192,8 @@ def moment(
     if trace.branches is not None and trace.branches.carrying is not None:
         found |= trace.branches.carrying.numbers(frame)
     clock, again = (0, ()) if trace.branches is None else (trace.branches.clock, trace.branches.again)
-    return Moment(frame.f_code, frame.f_lasti, frame, found, frame.f_globals, clock, again, within=within)
+    at = begun_at(frame.f_code, frame.f_lasti)
+    return Moment(frame.f_code, at, frame, found, frame.f_globals, clock, again, within=within)
 
 
 class Opaque:
@@ -452,7 +454,7 @@ class Branches:
             beyond = node.dtype.kind == "b" and any(steps.is_beyond() for steps in self.steps)
             if frame is None or not beyond or self._guessed > ASKED:
                 raise
-            code, place = frame.f_code, frame.f_lasti
+            code, place = frame.f_code, begun_at(frame.f_code, frame.f_lasti)
             asked = [k for k, at in self.seen.items() if (at.code, at.at) == (code, place)]
             if asked:
                 return np.bool_(self.taken[asked[-1]].outcome)

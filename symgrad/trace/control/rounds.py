@@ -44,6 +44,13 @@ def _flow(code: CodeType) -> tuple[list[dis.Instruction], dict[int, int], list[l
 
 
 @cache
+def begun_at(code: CodeType, at: int) -> int:
+    """Return where the instruction begins that a frame is in: Python 3.11 is behind it while it calls Python."""
+    every, number, _ = _flow(code)
+    return at if at in number else max([i.offset for i in every if i.offset <= at], default=at)
+
+
+@cache
 def _handles(code: CodeType) -> bool:
     """Whether a code has handlers of exceptions."""
     every, _, _ = _flow(code)
