@@ -41,6 +41,9 @@ loops, and what compares bits of one computation with those of another. All othe
 is what a program computes, of small arrays.
 """
 
+LONG = 50
+"""Of a table with so many cases by day, every other one is left to the night."""
+
 TOGETHER = 6
 """So many random programs stand in one test, and in one module of C."""
 
@@ -69,6 +72,18 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ.setdefault("SYMGRAD_TESTS_FIRST", str(now))  # for every process of the run
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave every other case of long tables to the night, unless cases are asked for by a word of theirs."""
+    tables: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        if "[" in item.nodeid and item.get_closest_marker("nightly") is None:
+            tables.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    for cases in tables.values():
+        for case in cases[1::2] if len(cases) >= LONG and not config.getoption("keyword") else ():
+            case.add_marker("nightly")
+
+
 def pytest_collection_finish() -> None:
     """Leave twenty thousand tests out of what the collector looks through after each compilation."""
     gc.collect()
@@ -78,6 +93,8 @@ def pytest_collection_finish() -> None:
 @pytest.fixture(autouse=True)
 def gently(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Compile each test as `LEVELS` says; at night, and with --optimized, all as users' functions are."""
+    if not gc.get_freeze_count():  # `override_gradient` has looked through all objects
+        gc.freeze()
     by_day = "not nightly" in request.config.getoption("markexpr") and not request.config.getoption("--optimized")
     level = next((level for start, level in LEVELS.items() if request.node.nodeid.startswith(start)), "-O0")
     if by_day and level != "-O3":
