@@ -93,8 +93,6 @@ def pytest_collection_finish() -> None:
 @pytest.fixture(autouse=True)
 def gently(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Compile each test as `LEVELS` says; at night, and with --optimized, all as users' functions are."""
-    if not gc.get_freeze_count():  # `override_gradient` has looked through all objects
-        gc.freeze()
     by_day = "not nightly" in request.config.getoption("markexpr") and not request.config.getoption("--optimized")
     level = next((level for start, level in LEVELS.items() if request.node.nodeid.startswith(start)), "-O0")
     if by_day and level != "-O3":
