@@ -234,26 +234,19 @@ def shift_after(x):
     return x[0] * (1 << n)
 
 
-def product_of_two_loops(x):
+def product_of_two_loops(x, least=0.0):
     n = 1
     for v in x:
         if v > 0:
             n = n + 1
     for v in x:
-        if v > 0:
+        if v > least:
             n = n * 31 + 7
     return x[0] * (n % 1000)
 
 
 def product_behind_a_loop(x):
-    n = 1
-    for v in x:
-        if v > 0:
-            n = n + 1
-    for v in x:
-        if v > 0.1:
-            n = n * 31 + 7
-    return x[0] * (n % 1000)
+    return product_of_two_loops(x, 0.1)
 
 
 def kind(n):
