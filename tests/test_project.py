@@ -258,7 +258,7 @@ def test_an_index_shows_no_link_that_leads_nowhere(wheel):
     assert "docs/tutorial.md" in shown
     urls = dict(re.findall(r"^Project-URL: (\w+), (\S+)$", shown, re.MULTILINE))
     assert urls.keys() == {"Homepage", "Documentation", "Repository", "Changelog"}
-    assert "git+http" not in README.read_text(encoding="utf-8"), "it is installed from a checkout or a wheel, as is tested"
+    assert "git+http" not in README.read_text(encoding="utf-8"), "a checkout or a wheel is what is tried"
     assert re.findall(r"\]\((?!https?:)[^)]*\)", shown) == []
 
 
