@@ -6,9 +6,12 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from symgrad.errors import ArgumentError, ArgumentValueError
+
+if TYPE_CHECKING:
+    import numpy as np
 
 T = TypeVar("T")
 
@@ -113,13 +116,13 @@ class Pass(Generic[T]):
     """One step from a program to the next, of the graph or of its loops; it has the name of its function.
 
     Attributes:
-        settings: what of the options it is told.
+        settings: what of the options and the machine it is told.
     """
 
     apply: Callable[..., T]
     purpose: Purpose
     wanted: Callable[[Options, Target], bool] = lambda _, __: True
-    settings: Callable[[Options], dict[str, Any]] = lambda _: {}
+    settings: Callable[[Options, Target], dict[str, Any]] = lambda _, __: {}
 
     @property
     def name(self) -> str:
@@ -129,6 +132,10 @@ class Pass(Generic[T]):
     def runs(self, options: Options, target: Target) -> bool:
         """Whether options want it, and the machine has a use for it."""
         return (not options.without or self.name not in options.without) and self.wanted(options, target)
+
+
+NARROW = 256
+"""The bits of a vector where the toolchain names no width: compilers make it of narrower ones if they must."""
 
 
 @dataclass(frozen=True)
@@ -158,3 +165,11 @@ class Target:
     def restrict(self) -> str:
         """How a pointer is declared that nothing else points into."""
         return "SG_RESTRICT " if self.package else "restrict "
+
+    def bits(self, size: int) -> int:
+        """Return the bits of a vector of numbers of so many bytes: those of one number where there are none."""
+        return 8 * size if self.plain else self.vector_bits or NARROW
+
+    def lanes(self, dtype: np.dtype[Any]) -> int:
+        """Return how many numbers a vector has."""
+        return self.bits(dtype.itemsize) // (8 * dtype.itemsize)

@@ -7,7 +7,7 @@ before the first function has ended without a failed check; see `templates/step.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cache
 from math import prod
 from typing import Any, NamedTuple
@@ -41,12 +41,12 @@ def _struct(names: str) -> np.dtype[Any]:
 
 
 _OBJECT = _struct("dtype rank flags written bytes first second shape last")
-_ROWS = _struct("source target bytes place")
+_MOVING = _struct("begin bytes place")
 _FLOATS = _struct("place count width")
 _STEP = _struct(
-    "array count written rows_count floats_count moved_count batches size gatherers objects "
+    "array count written floats_count moving_count batches objects "
     + " ".join([f"{field}{half}" for half in (0, 1) for field in ("run", "arrays", "extents", "threads", "workspace")])
-    + " rows moved floats order",
+    + " moving floats",
 )
 """The structs of `templates/step.c.jinja`."""
 
@@ -60,6 +60,7 @@ class Given(NamedTuple):
         number: the types it may have, where it is a number and no array.
         written: the update writes it.
         by_rows: a batch of its rows is what the gradient reads.
+        moves: by so many bytes it goes on with each batch.
     """
 
     dtype: np.dtype[Any]
@@ -69,6 +70,7 @@ class Given(NamedTuple):
     number: tuple[type, ...] = ()
     written: bool = False
     by_rows: bool = False
+    moves: int = 0
 
     @property
     def bytes(self) -> int:
@@ -129,18 +131,14 @@ class Steps:
         self.halves, self.given, self.results, self.done = (gradient, update), given, results, 0
         self._function, self._lock, self._count = _taking_steps(), threading.Lock(), ffi.new("int64_t *")
         threaded = any(half.call.interface.threaded for half in self.halves)
-        gatherers = gradient.plan.passed[-1] if gradient.call.interface.threaded else 1
         self._changes = changes.item() if threaded else -1
         self._work = gradient.work
-        # The memory: gradients, gathered rows, and behind them the workspace, in which the functions take turns.
+        # The memory: gradients, and behind them the workspace, in which the functions take turns.
         ports = gradient.call.interface.outputs
         first = len(gradient.call.interface.inputs)
         slopes = [(place, gradient.plan.outputs[place - first], ports[place - first].dtype) for place, _ in between]
-        taken = [one for one in given if one.by_rows]
-        widths = [one.bytes // max(1, one.shape[0]) for one in taken]
         ends = [0]
-        sizes = [prod(shape) * dtype.itemsize for _, shape, dtype in slopes]
-        for size in [*sizes, *[width * rows for width in widths]]:
+        for size in [prod(shape) * dtype.itemsize for _, shape, dtype in slopes]:
             ends.append(ends[-1] + -(-size // LINE) * LINE)
         self.bytes = ends[-1] + max([half.plan.workspace for half in self.halves])
         self._memory = allocator(gradient.call.options)(self.bytes + LINE)
@@ -166,23 +164,20 @@ class Steps:
         objects = np.zeros(len(given) + len(made), _OBJECT)
         for k, one in enumerate((*given, *made)):
             flags = CONTIGUOUS_AND_ALIGNED | WRITEABLE * one.written
-            first = -1 if one.by_rows else one.first
+            first = -1 if one.moves else one.first
             shape = self._words(np.array(one.shape, np.intp))
             objects[k] = (id(one.dtype), len(one.shape), flags, one.written, one.bytes, first, one.second, shape, 0)
-        self._rows = np.array([
-            (0, begin + at, width, one.first)
-            for one, width, at in zip(taken, widths, ends[len(slopes) :], strict=False)
-        ], _ROWS)
-        self._moved = np.array([(0, 0, one.bytes, one.first) for one in results if rows], _ROWS)
+        moving = [(0, one.moves, one.first) for one in given if one.moves]
+        self._moving = np.array([*moving, *[(0, one.bytes, one.first) for one in results if rows]], _MOVING)
+        self._size = rows
         floats = [(place, prod(shape), dtype.itemsize) for place, shape, dtype in slopes if dtype.kind == "f"]
         floats += [(one.first, 1, one.dtype.itemsize) for one in results[:1] if one.dtype.kind == "f"]
         self._step = np.zeros(1, _STEP)
         fields = {
-            "array": id(np.ndarray), "count": len(objects), "rows_count": len(taken), "moved_count": len(self._moved),
-            "written": max([k for k, one in enumerate(given, 1) if one.written], default=0), "batches": 1, "size": rows,
+            "array": id(np.ndarray), "count": len(objects), "moving_count": len(self._moving),
+            "written": max([k for k, one in enumerate(given, 1) if one.written], default=0), "batches": 1,
             "floats_count": len(floats) if finite else 0,
-            "gatherers": gatherers, "objects": self._words(objects),
-            "rows": self._words(self._rows), "moved": self._words(self._moved),
+            "objects": self._words(objects), "moving": self._words(self._moving),
             "floats": self._words(np.array(floats, _FLOATS)),
         }
         for k, (half, addresses) in enumerate(zip(self.halves, self._addresses, strict=True)):
@@ -218,36 +213,37 @@ class Steps:
             0, or a number of `NUMBERS`; and the results. Numbers that were written stand in the list of leaves.
         """
         results = [np.empty(*each) for each in self._made]
-        code = self._called(leaves, results, lambda array: array)
+        code = self._called(leaves, results, 0)
         if code is None:
             return None
         made = iter(results)
         return code, [next(made) if one is None else one[()] for one in self._fixed]
 
-    def many(self, leaves: list[Any], results: Arrays, order: Any, begin: int, batches: int) -> int | None:
-        """Take a step for each of some batches of rows, in an order of rows or one after the other from a row on.
+    def many(self, leaves: list[Any], results: Arrays, begin: int, batches: int) -> int | None:
+        """Take a step for each of some batches of rows, the first of which begins at a row.
 
         `done` says how many are taken, from where the next one goes on.
         """
-        rows = [leaf for leaf, one in zip(leaves, self.given, strict=False) if one.by_rows]
-        first = begin if order is None else 0
-        starts = [leaf.ctypes.data + first * width for leaf, width in zip(rows, self._rows["bytes"], strict=True)]
-        self._rows["source"], self._moved["target"] = starts, [result.ctypes.data for result in results]
-        self._step["order"] = 0 if order is None else order[begin:].ctypes.data
+        moving = [leaf[begin:] for leaf, one in zip(leaves, self.given, strict=False) if one.moves]
+        self._moving["begin"] = [array.ctypes.data for array in (*moving, *results)]
         self._step["batches"] = batches
-        size = self._step["size"].item()
+        return self._called(leaves, [], begin)
 
-        def batch(array: Any) -> Any:
-            at = begin + self.done * size
-            return array[at : at + size] if order is None else array[order[at : at + size]]
+    def _batch(self, leaves: list[Any], begin: int) -> dict[int, Any]:
+        """Return what the gradient reads for the batch that failed, by place."""
+        at = begin + self.done * self._size
+        of = slice(at, at + self._size)
+        given = [(leaf, one) for leaf, one in zip(leaves, self.given, strict=False) if one.first >= 0]
+        orders = [leaf for leaf, one in given if one.moves and not one.by_rows]
+        found = {}
+        for leaf, one in given:
+            found[one.first] = leaf[orders[0][of] if orders else of] if one.by_rows else np.asarray(leaf)
+            if one.moves and not one.by_rows:  # whose rows are side by side here
+                found[one.first] = np.arange(self.halves[0].plan.inputs[one.first][0]) % self._size
+        return found
 
-        return self._called(leaves, [], batch)
-
-    def _called(self, leaves: list[Any], results: Arrays, batch: Callable[[Any], Any]) -> int | None:
-        """Call C: its code, or None where something is not what was planned; checks that fail raise.
-
-        `batch` gives the rows of an array that the batch has which failed.
-        """
+    def _called(self, leaves: list[Any], results: Arrays, begin: int) -> int | None:
+        """Call C: its code, or None where something is not what was planned; checks that fail raise."""
         if not self._lock.acquire(blocking=False):
             return None
         held = False
@@ -276,9 +272,8 @@ class Steps:
         if code > 0:
             half, number = self.halves[code > UPDATE], code % UPDATE
             read = [np.broadcast_to(0, shape) for shape in half.plan.inputs]
-            for leaf, one in zip(leaves, self.given, strict=False) if half is self.halves[0] else ():
-                if one.first >= 0:
-                    read[one.first] = batch(leaf) if one.by_rows else np.asarray(leaf)
+            for place, array in self._batch(leaves, begin).items() if half is self.halves[0] else ():
+                read[place] = array
             error = half.call.failure(number, read)
             if isinstance(error, Missed):
                 return None

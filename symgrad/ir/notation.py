@@ -242,13 +242,23 @@ class Lookup(_IndexPart):
         extent: what it indexes; negative ones count from its end.
         check: the number of the runtime check, which the caller turns into a message; 0 where none is needed, `SURE`
             where the integer does not count from the end either.
+        soon: so many integers further on stands what is looked up a while later, and may be asked for (0: nothing).
     """
 
-    __slots__ = ("access", "check")
+    __slots__ = ("access", "check", "soon")
 
-    def __init__(self, access: Any, extent: Dim, check: int) -> None:
+    def __init__(self, access: Any, extent: Dim, check: int, soon: Dim = 0) -> None:
         super().__init__("lookup", extent)
-        self.access, self.check = access, check
+        self.access, self.check, self.soon = access, check, soon
+
+    @property
+    def ahead(self) -> Dim:
+        """How much further the next ones stand where the integers are those of the caller: behind copies is nothing."""
+        return self.soon if self.access.array.is_given and self.access.indices else 0
+
+    def by(self, access: Any) -> Lookup:
+        """Read the integer elsewhere; itself where it stands there."""
+        return self if access is self.access else Lookup(access, self.extent, self.check, self.soon)
 
 
 def symbolic(index: Any) -> Any:
@@ -291,8 +301,7 @@ def substitute(index: Any, by: dict[Axis, Any]) -> Any:
     def part(p: Any) -> Any:
         if isinstance(p, Axis):
             return by.get(p, p)
-        access = p.access.at(by)
-        return p if access is p.access else Lookup(access, p.extent, p.check)
+        return p.by(p.access.at(by))
 
     return rebuilt(index, part)
 
@@ -705,8 +714,7 @@ class _Everywhere:
     def part(self, p: Any) -> Any:
         if isinstance(p, Axis) or not isinstance(p.access, Access):  # a number was put in its place
             return p
-        made = self.access(p.access)
-        return p if made is p.access else Lookup(made, p.extent, p.check)
+        return p.by(self.access(p.access))
 
     def index(self, i: Any) -> Any:
         return i if type(i) is int or type(i) is Axis else rebuilt(i, self.part)

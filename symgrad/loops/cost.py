@@ -414,12 +414,15 @@ def register_blocks(nest: Nest, s: Statement) -> float:
     return (done if nest.product.part is None else TRIANGLE * done) + packed + added
 
 
-def pays_narrow(nest: Nest, rows: Loop, few: Loop, lanes: int, *, along: bool) -> bool:
+def is_narrow(nest: Nest, rows: Loop, few: Loop, lanes: int, *, along: bool) -> bool:
     """Whether a sum of products with a few columns is faster with lanes along its depth, or else along its rows.
 
     Counted are vectors that are multiplied and added, in blocks whose lanes are the nest's own and in the others, and
     elements that are packed.
     """
+    whole = [type(loop.extent) is int and loop.window is None for loop in (few, rows)]
+    if not whole[0] or not (along or (whole[1] and shapes.upper(rows.extent) >= lanes * NARROW_ROWS)):
+        return False
     many, deep, width = extent(rows), extent(nest.depth), extent(few)
     as_rows, as_lanes = (many, width) if few is nest.lanes else (width, many)
     vectors = -(-as_lanes // lanes) if as_lanes > lanes else ALONE

@@ -212,9 +212,6 @@ SOONER = 4
 """Part of `PAYS` that is worth sharing where calls follow each other at once. Measured with two cores (Sapphire Rapids,
 gcc 12): epochs of softmax regression, 100 rows of 784 numbers a step, take 0.78 of the time."""
 
-GATHERED = 1 << 17
-"""Bytes of a batch from which on threads gather its rows. Chosen: 10 us."""
-
 WAKES = 6
 """How many times `PAYS` is worth waking threads that sleep for. Measured with two cores: Rosenbrock's gradient after a
 pause of 20 ms takes as long with threads as without for n = 300,000 (3 times `PAYS`), 0.8 of it for 1,000,000."""

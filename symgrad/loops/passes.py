@@ -28,7 +28,7 @@ from symgrad.loops.program import LoopProgram
 from symgrad.loops.statements.align import align
 from symgrad.loops.statements.coalesce import coalesce
 from symgrad.loops.statements.orient import orient
-from symgrad.loops.statements.products import collapse, triangles
+from symgrad.loops.statements.products import collapse, triangles, ungather
 from symgrad.loops.statements.rematerialize import rematerialize
 from symgrad.loops.statements.unroll import unroll
 from symgrad.loops.statements.versioning import versioning
@@ -51,11 +51,12 @@ PASSES: tuple[Pass[LoopProgram], ...] = (
     Pass(interchange, Purpose.TIME, lambda options, _: options.threads != 1 and not options.portable),
     Pass(
         parallelize, Purpose.TIME, lambda options, _: options.threads != 1 and not options.portable,
-        lambda options: {"sooner": SOONER} if options.awake else {},
+        lambda options, _: {"sooner": SOONER} if options.awake else {},
     ),
     Pass(layout, Purpose.TIME),
     Pass(compensate, Purpose.DIGITS),
     Pass(arrange, Purpose.TIME),
+    Pass(ungather, Purpose.TIME, settings=lambda _, target: {"target": target}),
     Pass(distribute, Purpose.COMPILE_TIME),
     Pass(contract, Purpose.TIME),
     Pass(elide, Purpose.MEMORY),
@@ -90,7 +91,7 @@ def each_pass(
     """Run the passes on statements, check after each, and stop there, with its name and what it made."""
     for one in PASSES:
         if one.runs(options, target):
-            program = check(one.apply(program, **one.settings(options)), one.name)
+            program = check(one.apply(program, **one.settings(options, target)), one.name)
             yield one.name, program
 
 

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from symgrad.loops.machine import GATHERED
 from symgrad.render.source import (
     ADDRESSES,
     KNOWN,
@@ -92,7 +91,7 @@ def with_addresses(source: Source, arrays: int, dims: int, *, polled: bool) -> S
 def steps() -> Source:
     """Print what takes steps of training with two such functions; it is the same for all."""
     text = environment().get_template("step.c.jinja").render(
-        other=OTHER, meet=MEET, nan=NOT_FINITE, update=UPDATE, bytes=GATHERED,
+        other=OTHER, meet=MEET, nan=NOT_FINITE, update=UPDATE,
     )
     return Source(text, STEPS, f"int32_t {STEPS}(intptr_t objects, intptr_t *words, int64_t *done, int32_t *stop)")
 

@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from dataclasses import replace
 from itertools import chain, count, takewhile
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,10 +26,11 @@ from symgrad.ir.notation import (
     accesses,
     parts,
     substitute,
+    varies,
 )
 from symgrad.ir.shapes import bare, simplified, symbol, upper
-from symgrad.loops.cost import pays_narrow
-from symgrad.loops.machine import LINE, NARROW_ROWS, WAKES
+from symgrad.loops.cost import is_narrow
+from symgrad.loops.machine import LINE, WAKES
 from symgrad.loops.program import COUNT, Cond, Kind, Loop, Outlined, Piece, Place, Walk, While, paths, touched, walk
 from symgrad.ops.declare.forms import ANSWERS
 from symgrad.ops.declare.spelling import BEYOND, FLAG, NOT_A_NUMBER, SET, UNLESS, ctype, pattern, stored, suffix, uses
@@ -68,7 +70,7 @@ from symgrad.render.views import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from symgrad.errors import Line
     from symgrad.ir.notation import Value
@@ -87,8 +89,11 @@ WORTH = 12
 LETTERS = "ijklmpqrsuvw"
 """Names of loop variables."""
 
+LONG = "sg_product_narrow", "sg_product_rows", "sg_product_coming"
+"""Products with a few columns: of rows side by side, of rows that are looked up, and where the next ones are known."""
+
 FUNCTIONS = {
-    "sg_blas": (), "sg_product": (), "sg_product_narrow": (), "sg_gemm": ("sg_product",),
+    "sg_blas": (), "sg_product": (), **dict.fromkeys(LONG, ()), "sg_gemm": ("sg_product",),
     "sg_product_part": ("sg_product",), "sg_solve_strip": ("sg_product",),
     "sg_solve": ("sg_product", "sg_solve_strip"), "sg_cholesky": ("sg_product", "sg_solve_strip"),
     "sg_cholesky_pullback": ("sg_product", "sg_solve_strip"),
@@ -104,9 +109,6 @@ FUNCTIONS = {
     "sg_cofactors": ("sg_product", "sg_solve_strip", "sg_solve", "sg_lu", "sg_lu_solve"),
 }
 """The functions of whole matrices, in the order in which they stand in C, each with those that it calls."""
-
-NARROW = 256
-"""The bits of a vector where the toolchain names no width: compilers make it of narrower ones if they must."""
 
 ACCUMULATIONS = {
     How.MAXIMUM: np.maximum, How.MINIMUM: np.minimum, How.OR: np.logical_or, How.AND: np.logical_and,
@@ -329,6 +331,7 @@ class FunctionBody:
         self.apart_from: dict[Array, str] = {}
         self.has_parts = False
         self.lookups: dict[Lookup, str] = {}
+        self.asked: set[Array] = set()
         self.name = Naming(self.part, functions.size)
         self._survey(body)
 
@@ -467,7 +470,7 @@ class FunctionBody:
             kinds = {access.array.dtype for s, _ in loop.paths for access in s.touched}
             floats = [kind for kind in kinds if kind.kind == "f"]
             self.lanes = max(floats, key=lambda kind: kind.itemsize, default=None)
-        body = (*self.polled(loop, name), *self.views(loop.body))
+        body = (*self.polled(loop, name), *self.expected(loop), *self.views(loop.body))
         self.lanes = around
         for axis in added:
             del self.env[axis]
@@ -511,7 +514,7 @@ class FunctionBody:
         own = dict.fromkeys(loop.members, letter) if rows == 1 else {}
         self.env.update(own)
         thread = self.env[loop.team] if loop.team is not None else ""
-        body = (*self.polled(loop, start), *self.views(loop.body))
+        body = (*self.polled(loop, start), *self.expected(loop), *self.views(loop.body))
         self.busy.difference_update((letter, start, stop))
         for axis in own:
             del self.env[axis]
@@ -556,6 +559,23 @@ class FunctionBody:
         self.busy.remove(name)
         short = AWAKE in condition
         return ThreadsView(name, str(loop.extent), condition, short, stack, workspace, body, leave, stops, failed)
+
+    def expected(self, loop: Loop) -> Iterator[CallView]:
+        """Ask, as an iteration begins, for rows that are looked up soon: once for each array, and not in lanes."""
+        if loop.walk is Walk.LANES or not loop.is_walked:
+            return
+        for s, _ in loop.paths:
+            for access in s.reads:
+                array, lookup = access.array, access.indices[0] if access.indices else 0
+                if type(lookup) is not Lookup or lookup.ahead == 0 or array in self.asked:
+                    continue
+                row: Any = array.dtype.itemsize * prod(array.shape[1:])
+                if lookup.access.indices[-1] in loop.members and row >= LINE:
+                    self.asked.add(array)
+                    self.helpers.add(("sg_expect", "char", ""))
+                    at = self.place(lookup.access.moved((lookup.access.indices[0] + lookup.ahead,)), [], {})
+                    address = f"{self.names[array]} + {at}*{prod(array.shape[1:])}"
+                    yield CallView("sg_expect", f"(const char *)({address}), {row}", fails=False)
 
     def polled(self, loop: Loop | While, name: str) -> tuple[CheckView, ...]:
         """Look whether the call should stop: before a loop that cannot be left, at the start of others' iterations."""
@@ -875,29 +895,39 @@ class FunctionBody:
         end, part = suffix(value.dtype), made.part
         function = ("sg_gemm" if made.whole else "sg_product") if part is None else "sg_product_part"
         if function == "sg_product":
-            if self.is_narrow(left, rows, nest, lanes):
+            if row_of(left, nest) or (not row_of(right, nest) and self.is_narrow(left, rows, nest, lanes)):
                 function = "sg_product_narrow"
-            elif self.is_narrow(right, lanes, nest, rows):
+            elif row_of(right, nest) or self.is_narrow(right, lanes, nest, rows):
                 function, left, right, rows, lanes = "sg_product_narrow", right, left, lanes, rows
+        lookup = row_of(left, nest)
+        if lookup is not None:
+            function = "sg_product_coming" if lookup.ahead != 0 else "sg_product_rows"
         extents = [extent(loop) for loop in (rows, depth, lanes)]
         if part is not None:
             extents += [str(int(part.rows)), str(int(part.after)), str(part.least)]
-        called = {function} if function == "sg_product_narrow" else {"sg_product", function}
+        called = {function} if function in LONG else {"sg_product", function}
         self.helpers |= {(name, ctype(value.dtype), end) for name in called}
         arguments = [
-            ", ".join(extents), operand(left, rows, depth), operand(right, depth, lanes),
-            operand(nest.statement.target, rows, lanes),
+            ", ".join(extents),
+            operand(left, rows, depth) if lookup is None else self.looked_up(left, lookup, nest, rows),
+            operand(right, depth, lanes), operand(nest.statement.target, rows, lanes),
         ]
         return CallView(f"{function}{end}", ",\n    ".join(arguments), fails=False)
 
     def is_narrow(self, operand: Access, rows: Loop, nest: Nest, few: Loop) -> bool:
         """Whether lanes along the depth or the rows of an operand are faster than lanes along a few columns."""
-        dtype = nest.statement.target.array.dtype
-        lanes = vector_bits(suffix(dtype), self.target) // (8 * dtype.itemsize)
-        whole = [type(loop.extent) is int and loop.window is None for loop in (few, rows)]
-        by_depth, by_row = [stride(operand, loop.members, self.storage[operand.array]) for loop in (nest.depth, rows)]
-        beside = whole[1] and by_row == 1 and rows.extent >= lanes * NARROW_ROWS
-        return whole[0] and (by_depth == 1 or beside) and pays_narrow(nest, rows, few, lanes, along=by_depth == 1)
+        steps = [stride(operand, loop.members, self.storage[operand.array]) for loop in (nest.depth, rows)]
+        lanes = self.target.lanes(nest.statement.target.array.dtype)
+        return 1 in steps and is_narrow(nest, rows, few, lanes, along=steps[0] == 1)
+
+    def looked_up(self, access: Access, lookup: Lookup, nest: Nest, rows: Loop) -> str:
+        """Print the rows that a product looks up: whether rows or depths are, their array, places, and distance."""
+        row = Axis("row", lookup.extent)
+        first, line = [access.moved(tuple([one if i is lookup else i for i in access.indices])) for one in (0, row)]
+        step = index(stride(line, frozenset([row]), self.storage[access.array]), self.name)
+        soon = f", {index(lookup.ahead, self.name)}" if lookup.ahead != 0 else ""
+        begin = f"{self.begin(first, nest.loops)}, {self.begin(lookup.access, nest.loops)}"
+        return f"{int(varies(lookup, rows.members))}, {begin}, {step}{soon}"
 
     def begin(self, access: Access, loops: tuple[Loop, ...]) -> str:
         """Print the address of the first element that a product's loops touch."""
@@ -987,9 +1017,10 @@ class FunctionBody:
         return made
 
 
-def vector_bits(end: str, target: Target) -> int:
-    """Return the bits of a vector of numbers of a suffix: those of one number where there are none."""
-    return (32 if end else 64) if target.plain else target.vector_bits or NARROW
+def row_of(access: Access, nest: Nest) -> Lookup | None:
+    """Return the place of the rows that a product looks up in an array, where it does."""
+    walked = frozenset().union(*[loop.members for loop in nest.loops])
+    return next((i for i in access.indices if type(i) is Lookup and varies(i, walked)), None)
 
 
 def stride(access: Access, members: frozenset[Axis], storage: Storage) -> Any:

@@ -20,7 +20,7 @@ from symgrad.ops.declare.forms import LIBRARY
 from symgrad.ops.declare.spelling import stored
 from symgrad.ops.elementwise.selection import astype
 from symgrad.options import TEAM, Options, Target
-from symgrad.render.functions import FUNCTIONS, Functions, foreign, vector_bits, words_of
+from symgrad.render.functions import FUNCTIONS, LONG, Functions, foreign, words_of
 from symgrad.render.printer import c_literal
 from symgrad.render.source import Source
 from symgrad.render.templates import TEMPLATES, environment
@@ -37,7 +37,7 @@ BLAS = frozenset({"sg_gemm", "sg_solve", "sg_cholesky", "sg_lu"})
 
 LINALG = "linalg.c.jinja"
 FILES = {
-    **dict.fromkeys(("sg_product", "sg_product_part", "sg_product_narrow"), "product.c.jinja"),
+    **dict.fromkeys(("sg_product", "sg_product_part", *LONG), "product.c.jinja"),
     "sg_blas": "blas.c.jinja", "sg_gemm": "blas.c.jinja",
     "sg_argsort": "sorting.c.jinja", "sg_searchsorted": "sorting.c.jinja",
     **dict.fromkeys(
@@ -200,11 +200,13 @@ def helper_order(helper: tuple[str, str, str]) -> tuple[bool, int, tuple[str, st
 def helper(name: str, kind: str, end: str, target: Target, *, once: bool = False) -> str:
     """Print one helper function for a C type; with `once`, compilers are not to copy it for each of its calls."""
     if name in FUNCTIONS:
-        bits = vector_bits(end, target)
-        file = FILES.get(name, LINALG)
-        whole = getattr(environment().get_template(f"{file}:{name}").module, name)
+        bits = target.bits(4 if end else 8)
+        file, macro = FILES.get(name, LINALG), LONG[0] if name in LONG else name
+        whole = getattr(environment().get_template(f"{file}:{macro}").module, macro)
         library = (target.blas and not target.package,) if name in BLAS - {"sg_gemm"} else ()
-        named = {"once": once} if name == "sg_product" else {}
+        named: dict[str, Any] = {"once": once} if name == "sg_product" else {}
+        if name in LONG[1:]:
+            named["by"] = name.removeprefix("sg_product")
         return str(whole(kind, end, bits, target.fma, target.package, *library, **named)).strip()
     macro = getattr(environment().get_template(f"helpers.c.jinja:{name}").module, name)
     return str(macro(kind, end, target.package) if name in PACKAGED else macro(kind, end)).strip()

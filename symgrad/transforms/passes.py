@@ -29,13 +29,13 @@ from symgrad.transforms.spreads import spreads
 from symgrad.transforms.symmetric_sums import symmetric_sums
 
 STABILIZE: tuple[Pass[Program], ...] = (
-    Pass(forks, Purpose.COMPILE_TIME, lambda o, _: o.roll > 0, lambda o: {"change": lambda one: stabilize(one, o)}),
-    Pass(whiles, Purpose.COMPILE_TIME, lambda o, _: o.roll > 0, lambda o: {"change": lambda one: stabilize(one, o)}),
+    Pass(forks, Purpose.COMPILE_TIME, lambda o, _: o.roll > 0, lambda o, _: {"change": lambda one: stabilize(one, o)}),
+    Pass(whiles, Purpose.COMPILE_TIME, lambda o, _: o.roll > 0, lambda o, _: {"change": lambda one: stabilize(one, o)}),
     Pass(gather_writes, Purpose.TIME),
     Pass(diagonals, Purpose.TIME),
     Pass(sink, Purpose.TIME),
     Pass(safer, Purpose.DIGITS),
-    Pass(roll, Purpose.COMPILE_TIME, lambda o, _: o.roll > 0, lambda o: {"least": o.roll, "memory": o.memory}),
+    Pass(roll, Purpose.COMPILE_TIME, lambda o, _: o.roll > 0, lambda o, _: {"least": o.roll, "memory": o.memory}),
     Pass(invariants, Purpose.TIME),
 )
 """Before any derivative, and once more before what was traced is compiled."""
@@ -88,5 +88,5 @@ _ANY = Target()
 def _run_passes(listed: tuple[Pass[Program], ...], program: Program, options: Options) -> Program:
     for one in listed:
         if one.runs(options, _ANY):
-            program = one.apply(program, **one.settings(options))
+            program = one.apply(program, **one.settings(options, _ANY))
     return program

@@ -184,8 +184,11 @@ static inline int sg_stopped(const volatile int32_t *stop) {
 #define SG_LOADED(vector) (void)(vector)
 #endif
 #endif
+#ifndef SG_VECTORS
+#define SG_VECTORS
 typedef double sg_vector_4 __attribute__((vector_size(32), aligned(8), may_alias));
 typedef double sg_vector_2 __attribute__((vector_size(16), aligned(8), may_alias));
+#endif
 
 /* c[r, l] += sum over k of a[r, k] * lines[l, k] for up to 2 rows and 5 lines, lanes along the depth. */
 static void sg_product_along(

@@ -105,6 +105,15 @@ def of_two_axes(x, W):
     return np.sum(np.exp(x @ W) ** 2)
 
 
+OWN = np.random.default_rng(5)
+PLACES = OWN.integers(0, 30, 24)
+
+
+def by_number(X, W):
+    """Multiply rows that are looked up, by a matrix of few columns."""
+    return np.sum(np.tanh(X[PLACES] @ W))
+
+
 def looked_up(E, w):
     return np.sum(E[np.array([3, 0, 3, -1, 2])] * w) + np.max(E)
 
@@ -160,6 +169,7 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[Numbers, ...], tuple[str, ..
         ("f64[b,9]", "f64[3,18]", "f64[9,18]", "f64[n,b,3]", "f64[n,9]"),
     ),
     "rows of two axes": (of_two_axes, (x(8, 8, 9), x(9, 12)), ("f64[b,n,d]", "f64[d,k]")),
+    "rows by number": (by_number, (OWN.random((30, 140)) / 9, OWN.random((140, 5)) / 9), ("f64[30,140]", "f64[140,5]")),
     "rosenbrock": (rosenbrock, (x(41),), ("f64[n]",)),
     "running": (running, (x(35),), ("f64[n]",)),
     "looked up": (looked_up, (x(9, 4), x(4)), ("f64[n,4]", "f64[4]")),
@@ -530,6 +540,9 @@ MISTAKES: dict[str, tuple[str, bool, str, Patch]] = {
     ),
     "parallelize: a thread's total is not kept": ("logistic", False, BOTH, inside(threads, "totalled", not_kept)),
     "layout: what the tile does last is left out": ("network", True, RUNNING, inside(layout, "_reorder", without_end)),
+    "ungather: the first rows": (
+        "rows by number", False, RUNNING, instead(products, "_original", lambda read, copy: read.of(copy.value.array)),
+    ),
     "compensate: lost digits do not start at 0": ("single", False, BOTH, inside(tile, "_compensated", unstarted)),
     "arrange: a bound off by one": ("normed", False, BOTH, after("arrange", shorter)),
     "distribute: pieces in another order": ("long", False, BOTH, inside(outline, "cut", lambda r: r[::-1])),

@@ -444,14 +444,18 @@ class Function(Generic[P, R]):
         self._last = entry
         return entry
 
-    def serving(self, *args: Any) -> tuple[Entry, list[Any], Short]:
+    def serving(self, *args: Any, taken: bool = False) -> tuple[Entry, list[Any], Short]:
         """Find or make the compilation that serves a call, for who calls its C by another way.
+
+        Of several paths it is the last that was taken, or the one that this call has `taken`: it is called for that.
 
         Returns:
             The compilation; the leaves of the arguments; and what answers `MISS` once it serves them no longer.
         """
         call = self._arguments.split(args, {})
         entry = self._find(call).ways[0]
+        if taken:
+            entry, _ = self._taken(entry, call, lambda path, leaves: path.call.flat(leaves))
         return entry, call.leaves, self._captured.watched(_served, MISS)
 
     def variant(self, change: Callable[[Program, Any], Program], *args: Any) -> tuple[Entry, Short]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -167,9 +168,12 @@ class Fused:
 
     def __init__(
         self, gradient: tuple[Entry, list[Any], Short], update: Moved, params: Tree, state: Tree, batch: Any, *,
-        finite: bool, donate: bool, rows: int = 0,
+        finite: bool, donate: bool, rows: int = 0, ordered: bool = False,
     ) -> None:
-        """Plan a step; with `rows` the batch is all there is, and so many of its rows are taken each time."""
+        """Plan a step; with `rows` the batch is all there is, and so many of its rows are taken each time.
+
+        Where they are `ordered`, an array of places is the last of the batch.
+        """
         entry, example, serves = gradient
         self.names = [accessor.codify("") for accessor in flattened((params, state, batch))[1].accessors()]
         leaves, self.tree = flattened((params, state, batch))
@@ -197,8 +201,11 @@ class Fused:
             dtype = ports[place].dtype if place >= 0 else kinds[k]
             if kind and place < 0:  # of the state: Python's numbers are as good as NumPy's
                 kind += tuple([one for one, numpys in NUMPYS.items() if numpys in kind])
-            by_rows = bool(rows) and k >= both
-            given.append(Given(dtype, shapes[k], place, second_place, kind, k in update.results, by_rows))
+            is_order = ordered and k == len(leaves) - 1
+            by_rows = bool(rows) and k >= both and not is_order
+            width = dtype.itemsize * prod(shapes[k][1:])
+            moves = rows * width if is_order or (by_rows and not ordered) else 0
+            given.append(Given(dtype, shapes[k], place, second_place, kind, k in update.results, by_rows, moves))
         for half, call in enumerate((first.call, second.call)):
             start = len(call.interface.inputs) - len(self.outside[half]())
             for k, port in enumerate(call.interface.inputs[start:], start):
@@ -255,11 +262,9 @@ class Fused:
         value = results[0] if self.values.is_leaf() else optree.tree_unflatten(self.values, results)
         return (code, *self.put_back(leaves, state), value)
 
-    def many(
-        self, leaves: list[Any], results: Sequence[Any], order: Any, begin: int, batches: int,
-    ) -> int | None:
+    def many(self, leaves: list[Any], results: Sequence[Any], begin: int, batches: int) -> int | None:
         """Take a step for each of some batches, see `Steps.many`; numbers that are written stand in the leaves."""
-        code = self.steps.many(self.with_outside(leaves), [*results], order, begin, batches)
+        code = self.steps.many(self.with_outside(leaves), [*results], begin, batches)
         if code == MEET:
             self.refuse_shared(leaves)
         return code

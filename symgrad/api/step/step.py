@@ -32,6 +32,7 @@ from symgrad.api.step.fused import (
 from symgrad.api.trees import Tree, gradients_by_path, leaves_by_path, tree_map, tree_paths, without_twins
 from symgrad.build.call import MISS
 from symgrad.errors import ArgumentError, ArgumentValueError, NonFiniteError, SymgradError
+from symgrad.ops.arrays.indexing import batch_rows
 from symgrad.ops.arrays.joining import lift
 from symgrad.ops.control import finite
 from symgrad.ops.declare.forms import is_traced
@@ -107,6 +108,7 @@ class Step:
         self._is_apart = mode == "value_and_grad"  # it gives the gradients itself, wherever it computes them
         awake = replace(options, awake=True)
         self._gradient = function("step", loss, _value_and_gradient, self._settings, options=awake)
+        self._ordered = function("step", _in_order(loss), _value_and_gradient, self._settings, options=awake)
         self._update: Function[..., Any] = jit(optimizer.update, options=options)
         self._unused: list[str] | None = None
         self._touched: Fused | dict[str, int] = {}
@@ -167,14 +169,19 @@ class Step:
         self._unused, self._touched = fused.unused, fused
         return tuple(result)
 
-    def _planned(self, params: Tree, state: Tree, batch: Any, rows: int = 0, part: Any = None) -> Any:
+    def _planned(
+        self, params: Tree, state: Tree, batch: Any, rows: int = 0, part: Any = None, order: Any = None, *,
+        taken: bool = False,
+    ) -> Any:
         """Plan steps in C; None where there is no C, or the update has ways.
 
-        With `rows` the batch is all there is, and `part` its first rows.
+        With `rows` the batch is all there is, and `part` some of its rows, in an `order` if there is one.
         """
         if self._is_apart:
             return None
-        entry, leaves, serves = self._gradient.serving(params, *(batch if part is None else part))
+        ordered = order is not None
+        gradient, given = self._ordered if ordered else self._gradient, batch if part is None else part
+        entry, leaves, serves = gradient.serving(params, *given, *[order] * ordered, taken=taken)
         call = entry.call
         if not call.is_compiled or any(port.fortran for port in call.interface.inputs) or entry.signature.statics:
             return None
@@ -192,6 +199,7 @@ class Step:
         donate = self.donate or rows > 0
         fused = Fused(
             (entry, leaves, serves), update, params, state, batch, finite=self._raises, donate=donate, rows=rows,
+            ordered=ordered,
         )
         fused.key = key
         stay = _frozen(named, self._frozen)
@@ -228,24 +236,33 @@ class Step:
         count = total if rows is None else len(rows)
         if not self.donate:
             params, state = tree_map(owned, (params, state))
-        values = _Values(-(-count // batch))
+        given = plain
+        if rows is not None:  # behind the order, a batch of places that are asked for, and not read
+            rows = np.concatenate([rows, np.zeros(batch, np.int64)])
+            given = (*plain, rows)
+        values, missed = _Values(-(-count // batch)), False
         while values.done < values.count:
             begin = values.done * batch
             size = min(batch, count - begin)
             part = _rows_at(plain, rows, begin, size)
             try:
-                fused = self._planned(params, _settled(state), plain, size, part)
-                code = None
+                beside = None if rows is None else np.arange(size + _ahead(plain, size)) % size
+                fused = self._planned(params, _settled(state), given, size, part, beside, taken=missed)
+                code, done = None, -1
                 if fused is not None:
                     self._unused, self._touched = fused.unused, fused
-                    leaves = flattened((params, _settled(state), plain))[0]
+                    leaves = flattened((params, _settled(state), given))[0]
                     try:
-                        code = fused.many(leaves, values.of(*fused.value), rows, begin, (count - begin) // size)
+                        code = fused.many(leaves, values.of(*fused.value), begin, (count - begin) // size)
                     finally:
-                        values.done += fused.steps.done
+                        done = fused.steps.done
+                        values.done += done
                         params, state = fused.put_back(leaves, state)
+                missed = code is None and done >= missed
+                if missed:
+                    continue  # on another path, which a call of the gradient finds, or makes
                 part = _rows_at(plain, rows, values.done * batch, size)
-                if code is None:  # another path, perhaps: a step by itself finds it, or makes it
+                if code is None:
                     params, state, value = self(params, state, *part)
                     values.put(value)
                 elif code:
@@ -551,6 +568,28 @@ def _rows_at(arrays: Any, order: Any, begin: int, size: int) -> Any:
     """Return some rows of each array."""
     chosen = slice(begin, begin + size) if order is None else order[begin : begin + size]
     return tree_map(lambda array: array[chosen], arrays)
+
+
+NEARER = 1 << 20
+"""Bytes of a batch up to which all of the next one is asked for: what a nearer cache holds. Chosen."""
+
+
+def _ahead(arrays: Any, size: int) -> int:
+    """Return how many rows after it is asked for a row is read: a batch, or less where no cache holds one."""
+    row = sum([one.nbytes // max(1, len(one)) for one in flattened(arrays)[0]])
+    return size if size * row <= NEARER else max(1, NEARER // 2 // row)
+
+
+def _in_order(loss: Any) -> Callable[..., Any]:
+    """Let a loss take its batch out of arrays: the last argument says where the rows stand."""
+    def in_order(params: Tree, *given: Any) -> Any:
+        *arrays, order = given
+        return loss(params, *tree_map(lambda array: batch_rows(array, order), arrays))
+
+    own = inspect.signature(in_order)
+    functools.update_wrapper(in_order, loss)
+    in_order.__signature__ = own  # type: ignore[attr-defined]
+    return in_order
 
 
 def _whole(old: Tree, new: Tree, structure: Any, moved: Sequence[int]) -> Tree:

@@ -411,6 +411,8 @@ class _Lowering:
                 return read.index
             self.sources[numbers] = _all_of(self.copied(numbers, self.sources[numbers]))
             read = found(lookup.access)
+        if lookup.check == SURE:
+            return lookup.by(read)
         key = numbers, extent = node.inputs[lookup.access.array], lookup.extent
         if surely_within(self.sources[numbers].limits, extent):
             return Lookup(read, extent, SURE)

@@ -45,6 +45,7 @@ def _last_dimensions(statements: Sequence[Statement]) -> dict[Array, int]:
     fixed: set[Array] = set()
     matrices: dict[Array, None] = {}
     votes: dict[Any, dict[Array, None]] = {}
+    factors = _copied_factors(statements)
     for s in statements:
         fixed |= s.prefix
         for access in s.touched:
@@ -59,7 +60,9 @@ def _last_dimensions(statements: Sequence[Statement]) -> dict[Array, int]:
                 for d, i in enumerate(access.indices):
                     if type(i) is Axis:
                         classes.join((array, d), i)
-            elif not (access.flat or s.is_contraction) and (form := linear(access.indices[-1])) is not None:
+            elif access.flat or s.is_contraction or s.target.array in factors:
+                continue
+            elif (form := linear(access.indices[-1])) is not None:
                 axes = [part for part, step in form.terms if type(part) is Axis and step == 1]
                 if len(axes) == len(form.terms) == 1:
                     votes.setdefault(axes[0], {})[array] = None
@@ -75,3 +78,9 @@ def _last_dimensions(statements: Sequence[Statement]) -> dict[Array, int]:
             if weights[best] > weights[-1]:
                 found[array] = best
     return found
+
+
+def _copied_factors(statements: Sequence[Statement]) -> set[Array]:
+    """Find the copies of rows that are looked up for products alone, which walk them as they lie."""
+    copies = {s.target.array for s in statements if isinstance(s.value, Access) and s.value.is_indirect}
+    return copies - {access.array for s in statements if not s.is_contraction for access in s.reads}

@@ -7,6 +7,7 @@ around the call.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from itertools import product
 from math import prod
@@ -16,12 +17,14 @@ import numpy as np
 
 from symgrad.ir import shapes
 from symgrad.ir.notation import (
+    SURE,
     Access,
     Apply,
     Axis,
     How,
     IndexValue,
     LinearIndex,
+    Lookup,
     Number,
     Statement,
     accesses,
@@ -30,10 +33,11 @@ from symgrad.ir.notation import (
     substitute,
 )
 from symgrad.ir.shapes import simplified, upper
-from symgrad.loops.cost import extent, register_blocks
+from symgrad.loops.cost import extent, is_narrow, register_blocks
 from symgrad.loops.machine import BLOCK_FEWEST, BLOCK_WORTH, TILE_BLOCKS
-from symgrad.loops.program import Array, Loop, LoopProgram, Nest, Product, ProductPart, Storage, Walk, rebuild
+from symgrad.loops.program import Array, Item, Loop, LoopProgram, Nest, Product, ProductPart, Storage, Walk, rebuild
 from symgrad.loops.statements.align import shifted
+from symgrad.options import Target
 
 
 def find_product(loops: Sequence[Loop], statements: Sequence[Statement]) -> Nest | None:
@@ -183,6 +187,77 @@ def _joined(far: Loop, near: Loop, inner: Loop, nest: Nest) -> Loop:
         made = {"axis": axis, "members": frozenset([axis])} if loop is inner else {}
         joined = loop.with_(body=(joined,), **made)
     return joined  # type: ignore[no-any-return]  # the outermost
+
+
+# -- rows that are looked up
+
+ANY = Target()
+"""A machine of which nothing is known."""
+
+
+def ungather(program: LoopProgram, target: Target = ANY) -> LoopProgram:
+    """Let products with a few columns read rows that are looked up where they lie: ``X[ids] @ W`` copies nothing.
+
+    So it is where such products are all that reads the copy, and walk the rows themselves by ones.
+    """
+    nests = {loop.nest.statement: loop.nest for loop in program.loops if loop.product is not None}
+    writers = Counter([s.target.array for s, _ in program.paths])
+    copies = {s.target.array: s for s, _ in program.paths if _is_copy_of_rows(s) and writers[s.target.array] == 1}
+    read = [(access, s) for s, _ in program.paths for access in s.reads if access.array in copies]
+    stay = {access.array for access, s in read if s not in nests or not _is_direct(access, nests[s], copies, target)}
+    gone = {s: array for array, s in copies.items() if array not in stay}
+    if not gone:
+        return program
+
+    def direct(access: Access) -> Access:
+        return access if access.array not in copies or access.array in stay else _original(access, copies[access.array])
+
+    def change(_: Item, item: Item) -> Item | None:
+        if isinstance(item, Loop) and not item.body:
+            return None
+        if not isinstance(item, Statement) or item in gone:
+            return None if item in gone else item
+        return item.mapped(direct, lambda index: index)
+
+    arrays = tuple([array for array in program.arrays if array not in {*gone.values()}])
+    return program.with_(body=rebuild(program.body, change), arrays=arrays)
+
+
+def _original(access: Access, copy: Statement) -> Access:
+    """Return what stands in an element of a copy."""
+    return copy.value.at(dict(zip(copy.axes, access.indices, strict=True)))  # type: ignore[union-attr]  # an access
+
+
+def _is_copy_of_rows(s: Statement) -> bool:
+    """Whether a statement copies rows of what is given, looked up by numbers that are places as they stand."""
+    value = s.value
+    if not isinstance(value, Access) or not value.array.is_given or value.flat or s.how != How.SET or s.ranges:
+        return False
+    lookups = [i for i in value.indices if not isinstance(i, (int, Axis))]
+    return (
+        s.target.array.is_temporary and s.target.indices == s.axes and len(lookups) == 1
+        and type(one := lookups[0]) is Lookup and one.check == SURE and one.access.is_bare
+        and one.access.array.dtype == np.int64 and isinstance(value.indices[-1], Axis)
+    )
+
+
+def _is_direct(access: Access, nest: Nest, copies: dict[Array, Statement], target: Target) -> bool:
+    """Whether a product can read rows where they lie in the place of a copy of them, and is one with a few columns."""
+    copy: Any = copies[access.array]
+    factors = nest.statement.value.args  # type: ignore[union-attr]  # of a sum of products
+    if not access.is_bare or access not in factors or nest.product.part is not None:
+        return False
+    rows, few = (nest.rows, nest.lanes)[:: 1 if access is factors[nest.product.left] else -1]
+    by = dict(zip(copy.axes, access.indices, strict=True))
+    (lookup,) = [i for i in copy.value.indices if type(i) is Lookup]
+    numbered, near = by[lookup.access.indices[-1]], by[copy.value.indices[-1]]
+    fixed = [by[axis] for axis in lookup.access.indices[:-1]]
+    along = near in nest.depth.members and numbered in rows.members
+    if any(axis in loop.members for axis in fixed for loop in nest.loops):
+        return False
+    if not along and not (near in rows.members and numbered in nest.depth.members):
+        return False
+    return is_narrow(nest, rows, few, target.lanes(access.array.dtype), along=along)
 
 
 # -- triangles

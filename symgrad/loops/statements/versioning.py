@@ -86,7 +86,7 @@ class _LargeExtents(Large):
             if isinstance(p, Axis):
                 return by.get(p, p)
             read = access(p.access) if isinstance(p.access, Access) else p.access  # a number was put in its place
-            return Lookup(read, self.dim(p.extent), p.check)
+            return Lookup(read, self.dim(p.extent), p.check, p.soon)
 
         def index(i: Any) -> Any:
             return self.dim(rebuilt(i, part))

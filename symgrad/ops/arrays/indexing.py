@@ -9,7 +9,7 @@ import numpy as np
 from symgrad.errors import ArgumentValueError, DtypeError, ShapeError, UnsupportedError
 from symgrad.ir import shapes
 from symgrad.ir.node import Node
-from symgrad.ir.notation import Access, Axis, Body, How, IndexValue, Lookup, Statement, axes_of
+from symgrad.ir.notation import SURE, Access, Axis, Body, How, IndexValue, Lookup, Statement, axes_of
 from symgrad.ir.shapes import Shape
 from symgrad.ops.arrays.copies import fresh
 from symgrad.ops.arrays.joining import along_axis, lift
@@ -153,6 +153,32 @@ scatter_add = structured(
             case(_scatters((0, 2), (3, 2, 4)), (5, 2), (5,), (1,), domain=_PAIRS)),
     edges=(case(_scatters((0,), (3,)), (0,), (0,), domain=_ROWS),),
     doc="Zeros with values added at the places that arrays of integers name: the adjoint of gather.",
+)
+
+
+# -- batch_rows: those of a batch, in an order that goes on
+
+
+def _rows_infer(x: Node, order: Node) -> tuple[Shape, Any]:
+    if not x.shape or len(order.shape) != 1 or order.dtype != INT:
+        raise ShapeError(f"rows of {shapes.show(x.shape)} by {order.dtype}{shapes.show(order.shape)}")
+    return x.shape, x.dtype
+
+
+def _rows_body(node: Node) -> Body:
+    count, soon = node.shape[0], node.inputs[1].shape[0] - node.shape[0]
+    return copy_body(node, lambda i, *rest: (Lookup(Access(1, (i,)), count, SURE, soon), *rest))
+
+
+batch_rows = structured(
+    name="batch_rows", infer=_rows_infer, batched=None, moves=True, body=_rows_body,
+    evaluate=lambda x, order: np.asarray(x)[np.asarray(order)[: len(x)]],
+    vjp=lambda g, y, x, order: (
+        OPS["scatter_add"](g, order[: shape_of(x)[0]], axes=(0,), shape=shape_of(x)), None),
+    sample=(case(lambda x, order: OPS["batch_rows"](x, order) ** 2, (3, 2), (5,), domain=(normal(), integers(0, 2))),),
+    edges=(case(lambda x, order: OPS["batch_rows"](x, order) ** 2, (3, 2), (3,), domain=(normal(), integers(0, 2))),),
+    doc="The first of the rows that an order of places names, as many as an array has; those behind are read soon. "
+        "The places are not checked, and in a call of C the array may go on behind its rows.",
 )
 
 
