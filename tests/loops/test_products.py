@@ -102,6 +102,59 @@ def test_products_with_few_columns_have_lanes_along_what_is_long(dtype):
         assert compiled.c_source.count("sg_product_narrowf(") > len(NARROW) // 2
 
 
+# of rows x and a matrix w: whether rows that are looked up are read where they lie
+BY_NUMBER = {
+    "few columns": (lambda x, w: np.sum(np.tanh(x @ w)), (40, 803), (803, 10), True),
+    "columns from the left": (lambda x, w: np.sum(np.tanh(w @ x.T)), (57, 1201), (5, 1201), True),
+    "long rows": (lambda x, w: np.sum(np.tanh(x @ w) ** 2), (31, 5000), (5000, 3), False),  # three are loops
+    "read besides": (lambda x, w: np.sum(np.tanh(x @ w)) + np.sum(x**2) * np.sum(w), (40, 800), (800, 10), False),
+    "many columns": (lambda x, w: np.sum(np.tanh(x @ w)), (40, 300), (300, 64), False),
+    "examples apart": (lambda x, w: np.sum(np.tanh(x.reshape(4, 10, 803) @ w)), (40, 803), (803, 10), False),
+    "two products": (lambda x, w: np.sum(np.tanh(x @ w) * np.sin(x @ w[::-1])), (40, 803), (803, 10), True),
+}
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("threads", [1, 2])
+def test_rows_by_number_are_those_of_a_copy(dtype, threads):
+    """Twice the same row, the first and the last, numbers from the end; NaN stays in its row."""
+    rng, near = np.random.default_rng(3), 1e-11 if dtype is np.float64 else 2e-4
+    given = [(w, x) for _, x, w, _ in BY_NUMBER.values()]
+    ws, xs = [[rng.normal(size=pair[k]).astype(dtype) * dtype(0.1) for pair in given] for k in range(2)]
+    ids = [rng.integers(-len(x), len(x), len(x)) for x in xs]
+    for one in ids:
+        one[:4] = 0, -1, 7, 7
+    xs[0][-2, 5] = np.nan
+    functions = [function for function, *_ in BY_NUMBER.values()]
+
+    def losses(ws, xs, ids):
+        return [f(x[i], w) for f, w, x, i in zip(functions, ws, xs, ids, strict=True)]
+
+    def every(ws, xs, ids):
+        return [sg.value_and_grad(f, 1)(x[i], w) for f, w, x, i in zip(functions, ws, xs, ids, strict=True)]
+
+    compiled = sg.jit(every, options=sg.Options(threads=threads, verify=True))
+    found, copies = compiled(ws, xs, ids), [x[i] for x, i in zip(xs, ids, strict=True)]
+    expected = [sg.value_and_grad(f, 1)(x, w) for f, x, w in zip(functions, copies, ws, strict=True)]
+    for (value, slope), (other, wanted), name in zip(found, expected, BY_NUMBER, strict=True):
+        np.testing.assert_allclose(value, other, rtol=near, err_msg=name)
+        scale = np.max(np.abs(wanted), initial=0.0, where=np.isfinite(wanted))
+        np.testing.assert_allclose(slope, wanted, rtol=near, atol=near * scale, err_msg=name)
+    np.testing.assert_allclose(sg.jit(losses)(ws, xs, ids), [value for value, _ in found], rtol=near)
+    with pytest.raises(IndexError, match=r"out of bounds for an axis with size 40: 40 at \[3\]"):
+        compiled(ws, xs, [*ids[:3], np.where(np.arange(40) == 3, 40, ids[3]), *ids[4:]])
+
+
+@pytest.mark.parametrize("name", [name for name, case in BY_NUMBER.items() if name != "long rows"])
+def test_rows_by_number_are_copied_where_others_read_them(name):
+    function, x, w, direct = BY_NUMBER[name]
+    places = np.zeros(x[0], np.int64)
+    given = [np.zeros(shape, np.float32) for shape in (w, x)]  # whose vectors hold more than most of these columns
+    gradient = sg.value_and_grad(lambda w, x, places: function(x[places], w), options=ONE)
+    gradient(*given, places)
+    assert ("sg_product_rowsf(" in gradient.c_source) is direct
+
+
 def test_a_sum_over_samples_is_taken_by_every_thread():
     x, w = arrays([(3000, 60), (60, 80)], np.float64)
     loss = sg.value_and_grad(lambda w, x: np.sum(np.tanh(x @ w)), options=sg.Options(threads=2))
