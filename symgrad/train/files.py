@@ -212,7 +212,7 @@ class Contents:
         found = [(record["path"], leaf) for record, leaf in self._leaves if record["tree"] == name]
         paths, there = [at for at, _ in wanted], [at for at, _ in found]
         self.expect(paths, there)
-        if paths != there:  # two leaves have one path
+        if paths != there:  # in another order, or two leaves have one path
             self._refuse(name, "is in the file, and not wanted")
         traits: dict[str, Any] = {"shape": np.shape, "dtype": lambda one: getattr(one, "dtype", np.asarray(one).dtype)}
         for (at, one), (_, leaf) in zip(wanted, found, strict=True):
@@ -224,9 +224,9 @@ class Contents:
 
     def expect(self, wanted: Sequence[str], there: Sequence[str]) -> None:
         """Refuse what is only wanted, or only there."""
-        for at in [*wanted, *there]:
-            if at not in wanted or at not in there:
-                self._refuse(at, "is wanted, and not in the file" if at in wanted else "is in the file, and not wanted")
+        differ = {*wanted} ^ {*there}
+        for at in filter(differ.__contains__, [*wanted, *there]):
+            self._refuse(at, "is wanted, and not in the file" if at in wanted else "is in the file, and not wanted")
 
     def _refuse(self, field: str, what: str) -> NoReturn:
         raise SerializationError(f"{self.path}: {field} {what}")
