@@ -10,9 +10,9 @@ import platform
 import sys
 import threading
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from operator import add
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -147,13 +147,13 @@ class Chunked:
 
     def _whole(self, made: Any, leaves: Any, others: Any, chunks: Any) -> Part:
         """Add up the chunks' numbers, as often as there are paths to be traced."""
-        sent, whole = Sent.of(made), Part()
-        missed: Sequence[int] = () if sent else range(len(chunks))
-        while sent or missed:
-            if missed:
-                sent = Sent.of(made) if any(self._trace(made, leaves, others, chunks, k) for k in missed) else None
-            whole = Part() if sent is None else self._summed(sent, leaves, others, chunks)
-            sent, missed = None, whole.missed[:1]
+        sent = Sent.of(made)
+        if sent is None and any(self._trace(made, leaves, others, chunks, k) for k in range(len(chunks))):
+            sent = Sent.of(made)
+        whole = Part() if sent is None else self._summed(sent, leaves, others, chunks)
+        while whole.missed:
+            self._trace(made, leaves, others, chunks, whole.missed[0])
+            whole = self._summed(Sent.of(made), leaves, others, chunks)
         if not whole.rows:
             raise ArgumentValueError(f"all {len(chunks)} chunks are empty", instead="rows in one of them")
         return whole
@@ -175,14 +175,9 @@ class Chunked:
         """Compute a chunk here, by which its path gets known; return whether it has rows."""
         import dask
 
-        arrays = [np.asanyarray(one) for one in dask.compute(*chunks[k])]
-        if not _rows(arrays, k):
-            return False
-        with _of_chunk(k):
-            made(leaves, others, *arrays)
-        return True
+        return _computed(made, leaves, others, k, dask.compute(*chunks[k]))[0] > 0
 
-    def _summed(self, sent: Sent, leaves: Any, others: Any, chunks: Any) -> Part:
+    def _summed(self, sent: Any, leaves: Any, others: Any, chunks: Any) -> Part:
         """Add up the chunks' numbers, in a tree that depends on how many there are."""
         import dask
         from dask.delayed import delayed
@@ -284,11 +279,8 @@ _lock = threading.Lock()
 def _received(key: str, how: tuple[Any, ...]) -> Sent:
     """Make a function that came, or take the one that was made when it came before."""
     with _lock:
-        made = _functions.pop(key, None)
-        if made is None:
-            make, of = how
-            made = make(*of)
-        _functions[key] = made
+        make, of = how
+        made = _functions[key] = _functions.pop(key, None) or make(*of)
         for old in [*_functions][:-_REMEMBERED]:
             del _functions[old]
     return Sent(made, key, how)
@@ -296,26 +288,29 @@ def _received(key: str, how: tuple[Any, ...]) -> Sent:
 
 def _part(job: Job, k: int, *blocks: Any) -> Part:
     """Compute one chunk."""
-    arrays = [np.asanyarray(block) for block in blocks]
-    rows = _rows(arrays, k)
-    if not rows:
-        return Part()
     try:
-        with _of_chunk(k):
-            value, grads = job.sent.function(job.leaves, job.others, *arrays)
+        rows, found = _computed(job.sent.function, job.leaves, job.others, k, blocks)
     except LeftBehindError:
         return Part(missed=(k,))
-    infinite = () if all(np.all(np.isfinite(leaf)) for leaf in flattened((value, grads))[0]) else (k,)
+    if not rows:
+        return Part()
+    value, grads = found
+    infinite = () if all(np.all(np.isfinite(leaf)) for leaf in flattened(found)[0]) else (k,)
     weight = rows if job.mean else 1
     weighted = tuple([_scaled(g, np.multiply, weight) for g in grads])
     return Part(rows, float(value) * weight, weighted, (), infinite, _machine(job.options, threads(job.options)))
 
 
-@contextmanager
-def _of_chunk(k: int) -> Iterator[None]:
-    """Say in an error of which chunk it is."""
+def _computed(made: Any, leaves: Any, others: Any, k: int, blocks: Sequence[Any]) -> tuple[int, Any]:
+    """Return the rows of a chunk, and what a function gives for it where there are some."""
+    arrays = [np.asanyarray(block) for block in blocks]
+    counts = {array.shape[:1] for array in arrays}
+    if len(counts) != 1 or () in counts:
+        shown = ", ".join([str(array.shape) for array in arrays])
+        raise ArgumentValueError(f"the arrays of chunk {k} have the shapes {shown}", instead="as many rows in each")
+    ((rows,),) = counts
     try:
-        yield
+        return rows, made(leaves, others, *arrays) if rows else None
     except SymgradError as error:
         raise type(error)(f"chunk {k}: {error.what}", line=error.line, instead=error.instead) from None
 
@@ -327,25 +322,16 @@ def _scaled(grad: Any, function: Any, by: int) -> Any:
     return function(grad, by, dtype=grad.dtype)[()]
 
 
-def _rows(arrays: Sequence[Any], k: int) -> int:
-    counts = {array.shape[:1] for array in arrays}
-    if len(counts) != 1 or () in counts:
-        shown = ", ".join([str(array.shape) for array in arrays])
-        raise ArgumentValueError(f"the arrays of chunk {k} have the shapes {shown}", instead="as many rows in each")
-    return int(counts.pop()[0])
-
-
 def _added(parts: Sequence[Part], mixed: bool) -> Part:
     """Add up sums in their order."""
     missed = tuple([k for part in parts for k in part.missed])
     full = [part for part in parts if part.rows]
     if missed or not full:
         return Part(missed=missed)
-    first, *others = full
-    total = first
+    total, *others = full
     for part in others:
-        if part.machine != first.machine and not mixed:
-            one, other = first.machine, part.machine
+        one, other = total.machine, part.machine
+        if one != other and not mixed:
             differ = [f"{name}: {one.get(name)} and {other.get(name)}" for name in {**one, **other}
                       if one.get(name) != other.get(name)]
             raise ArgumentValueError(
@@ -353,9 +339,8 @@ def _added(parts: Sequence[Part], mixed: bool) -> Part:
                 f"which chunk. {'; '.join(differ)}",
                 instead="machines of one kind, or mixed=True",
             )
-        grads = tuple([a + b for a, b in zip(total.grads, part.grads, strict=True)])
-        infinite = (*total.infinite, *part.infinite)[:1]
-        total = Part(total.rows + part.rows, total.value + part.value, grads, (), infinite, first.machine)
+        grads, infinite = tuple(map(add, total.grads, part.grads)), total.infinite or part.infinite
+        total = Part(total.rows + part.rows, total.value + part.value, grads, (), infinite, one)
     return total
 
 

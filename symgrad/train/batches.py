@@ -17,72 +17,56 @@ from symgrad.errors import ArgumentError, ArgumentValueError
 from symgrad.trace.structures import flattened, is_pattern
 from symgrad.train.files import HEAD
 
-_LOCAL_HEADER = 30
-"""Bytes of a zip member's own header before its name (APPNOTE.TXT, 4.3.7)."""
-
 
 class Rows:
     """Batches of rows of arrays.
 
     Attributes:
-        count: the rows.
         each: rows of a batch; the last one has what is left.
+        arrays: what the rows are of.
+        count: the rows.
+        batches: how many there are in an epoch.
+        lie: C takes rows of the arrays as they lie.
     """
 
     def __init__(self, data: Any, each: int, seed: int) -> None:
         """Take an array, a tuple of arrays or structures of such, and names of files of them."""
         self.each, self.seed, self.arrays = each, seed, arguments(data)
-        for matrix in filter(is_pattern, tree_leaves(self.arrays)):
+        leaves = tree_leaves(self.arrays)
+        for matrix in filter(is_pattern, leaves):
             raise ArgumentError(
                 f"fit(batch={each}) of a {type(matrix).__name__}: rows are drawn from arrays",
                 instead=f"no batch=, and batches in the place of the data: [(S[k : k + {each}], y[k : k + {each}]) for "
                 f"k in range(0, len(y), {each})]; or S.toarray() of a small one",
             )
-        shapes = [array.shape for array in tree_leaves(self.arrays)]
+        shapes = [array.shape for array in leaves]
         if len({shape[:1] for shape in shapes}) != 1 or not (shapes[0] and shapes[0][0]):
             raise ArgumentValueError(
                 f"fit(): data of the shapes {', '.join(dict.fromkeys(map(str, shapes))) or 'none'}",
                 instead="arrays with rows, and as many in each",
             )
         self.count: int = shapes[0][0]
+        self.batches = -(-self.count // each)
+        self.lie = all(one.flags.c_contiguous and one.flags.aligned and one.dtype.isnative for one in leaves)
 
-    def epoch(self, number: int, first: int, some: Callable[[], int] = lambda: 1) -> Iterator[tuple[int, Any]]:
-        """Give the batches of an epoch from one on: how many, and one batch, or the rows of so many of full size."""
+    def epoch(self, number: int, first: int, some: Callable[[], int]) -> Iterator[tuple[int, Any]]:
+        """Give the rows of an epoch's batches from one on: of one batch, or of up to `some()` of full size."""
         order = permutation(self.seed, number, self.count)
-        while first * self.each < self.count:
-            several = min(some(), self.count // self.each - first)
-            rows = order[first * self.each : (first + max(1, several)) * self.each]
-            yield (several, rows) if several > 1 else (1, self.batch(rows))
-            first += max(1, several)
+        while first < self.batches:
+            several = max(1, min(some(), self.count // self.each - first))
+            yield several, order[first * self.each : (first + several) * self.each]
+            first += several
 
     def batch(self, rows: Any) -> tuple[Any, ...]:
-        """Return some rows of each array."""
-        return tuple(tree_map(lambda array: array[rows], self.arrays))
-
-    @property
-    def lies(self) -> bool:
-        """Whether C takes rows of the arrays as they lie."""
-        return all(
-            array.flags.c_contiguous and array.flags.aligned and array.dtype.isnative
-            for array in tree_leaves(self.arrays)
-        )
-
-    def samples(self) -> Iterator[tuple[Any, ...]]:
-        """Give a batch of each size, in the order in which an epoch has them."""
-        yield from [batch for _, batch in islice(self.epoch(0, 0), 1)]
-        if self.count % self.each and self.count > self.each:
-            yield from [batch for _, batch in self.epoch(0, self.count // self.each)]
-
-    def batches(self) -> int:
-        """Return how many there are in an epoch."""
-        return -(-self.count // self.each)
+        """Return the first batch of some rows."""
+        return tuple(tree_map(lambda array: array[rows[: self.each]], self.arrays))
 
 
 class Given:
     """Batches that an iterable gives, the same ones in each epoch."""
 
-    count = each = 0
-    lies = False
+    each = count = 0
+    lie = False
 
     def __init__(self, data: Any, epochs: int) -> None:
         """Take what can be gone through as often as there are epochs."""
@@ -96,20 +80,15 @@ class Given:
                 f"fit(epochs={epochs}) of a {type(data).__name__}, which can be gone through once",
                 instead="a list of batches, or an object whose __iter__ begins anew",
             )
-        self.data = data
+        self.data, self.batches = data, len(data) if hasattr(data, "__len__") else None
 
-    def epoch(self, _number: int, first: int, _some: Any = None) -> Iterator[tuple[int, Any]]:
+    def epoch(self, _number: int, first: int, _some: Any) -> Iterator[tuple[int, Any]]:
         """Give the batches from one on, one at a time."""
-        for batch in islice(self.data, first, None):
-            yield 1, batch if isinstance(batch, tuple) else tuple(batch) if isinstance(batch, list) else (batch,)
+        yield from ((1, batch) for batch in islice(self.data, first, None))
 
-    def samples(self) -> Iterator[tuple[Any, ...]]:
-        """Give batches in their order, among them one of each shape."""
-        return (batch for _, batch in self.epoch(0, 0))
-
-    def batches(self) -> int | None:
-        """Return how many there are in an epoch, where that is known."""
-        return len(self.data) if hasattr(self.data, "__len__") else None
+    def batch(self, batch: Any) -> tuple[Any, ...]:
+        """Return a batch as arguments."""
+        return tuple(batch) if isinstance(batch, (tuple, list)) else (batch,)
 
 
 def kind(batch: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -134,30 +113,25 @@ def permutation(seed: Any, epoch: int, count: int) -> Any:
 def arguments(data: Any) -> tuple[Any, ...]:
     """Return what stands behind parameters and state in a call: arrays for the names of files."""
     if isinstance(data, (str, os.PathLike)) and str(data).endswith(".npz"):
-        return tuple(_arrays_inside(Path(data)))
-    return tuple([_array(one) for one in (data if isinstance(data, (tuple, list)) else (data,))])
+        return tuple(_mapped(Path(data)))
 
-
-def _array(one: Any) -> Any:
-    if isinstance(one, (str, os.PathLike)):
-        return np.asarray(np.load(one, mmap_mode="r", allow_pickle=False))
-
-    def plain(leaf: Any) -> Any:  # of a masked array the mask would be lost: steps refuse one
+    def array(leaf: Any) -> Any:  # of a masked array the mask would be lost: steps refuse one
         return leaf if isinstance(leaf, np.ma.MaskedArray) or is_pattern(leaf) else np.asarray(leaf)
 
-    return tree_map(plain, one)
+    parts = [
+        np.load(one, mmap_mode="r", allow_pickle=False) if isinstance(one, (str, os.PathLike)) else one
+        for one in (data if isinstance(data, (tuple, list)) else (data,))
+    ]
+    return tuple(tree_map(array, parts))
 
 
-def _opened(path: Path) -> zipfile.ZipFile:
+def _mapped(path: Path) -> Iterator[Any]:
+    """Map the arrays of an npz that is not compressed; np.load would read them whole."""
     try:
-        return zipfile.ZipFile(path)
+        archive = zipfile.ZipFile(path)
     except zipfile.BadZipFile as error:
         raise ArgumentValueError(f"{path}: cut short, or no npz ({error})", instead="what np.savez wrote") from None
-
-
-def _arrays_inside(path: Path) -> Iterator[Any]:
-    """Map the arrays of an npz that is not compressed; np.load would read them whole."""
-    with _opened(path) as archive, path.open("rb") as file:
+    with archive, path.open("rb") as file:
         for info in archive.infolist():
             if info.filename == f"{HEAD}.npy":  # what save() adds to the arrays
                 continue
@@ -166,12 +140,10 @@ def _arrays_inside(path: Path) -> Iterator[Any]:
                     f"{path}: {info.filename} is compressed, and cannot be mapped into memory",
                     instead="np.savez, or the arrays of np.load",
                 )
-            file.seek(info.header_offset)
-            name, extra = struct.unpack("<HH", file.read(_LOCAL_HEADER)[-4:])
-            file.seek(name + extra, os.SEEK_CUR)
+            file.seek(info.header_offset + 26)  # where its own header has the lengths of two parts (APPNOTE.TXT, 4.3.7)
+            file.seek(sum(struct.unpack("<HH", file.read(4))), os.SEEK_CUR)
             read = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
             shape, fortran, dtype = read[np.lib.format.read_magic(file)](file)
             if dtype.hasobject:
                 raise ArgumentValueError(f"{path}: {info.filename} holds Python's objects", instead="arrays of numbers")
-            mapped = np.memmap(path, dtype, "r", file.tell(), shape, "F" if fortran else "C")
-            yield np.asarray(mapped)
+            yield np.asarray(np.memmap(path, dtype, "r", file.tell(), shape, "F" if fortran else "C"))

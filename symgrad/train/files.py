@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import io
 import itertools
 import json
 import os
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -21,8 +20,6 @@ from symgrad.errors import ArgumentError, SerializationError
 FORMAT, VERSION = "symgrad arrays", 1
 HEAD = "symgrad.json"
 """The member of the npz that holds the structure."""
-
-_PYTHON = (bool, int, float)
 
 
 # -- writing
@@ -61,17 +58,9 @@ def save(path: str | os.PathLike[str], /, **trees: Any) -> None:
     for name, tree in trees.items():
         numbers = itertools.count(float(len(leaves)))  # floats are leaves of objects, too
         described[name] = _structure(tree_map(lambda _, count=numbers: next(count), tree), name)
-        for at, leaf in named(name, tree):
-            record, array = _leaf(at, leaf)
-            record["tree"] = name
-            if array is not None:
-                while at in arrays or at == HEAD:  # two leaves may have one path
-                    at += "~"  # noqa: PLW2901
-                record["field"], arrays[at] = at, array
-            leaves.append(record)
-    head: dict[str, Any] = {"format": FORMAT, "version": VERSION, "trees": described, "leaves": leaves}
-    head["sha256"] = _digest(head)
-    arrays[HEAD] = np.array(json.dumps(head).encode())
+        leaves += [_stored(name, at, leaf, arrays) for at, leaf in named(name, tree)]
+    head = {"format": FORMAT, "version": VERSION, "trees": described, "leaves": leaves}
+    arrays[HEAD] = np.array(json.dumps({**head, "sha256": _digest(head)}).encode())
     with _replaced(Path(path).resolve()) as file, zipfile.ZipFile(file, "w") as archive:
         for field, array in arrays.items():
             with archive.open(zipfile.ZipInfo(f"{field}.npy"), "w", force_zip64=True) as member:
@@ -102,24 +91,29 @@ def _structure(tree: Any, path: str) -> Any:
     return {"object": kind.__qualname__}
 
 
-def _leaf(path: str, leaf: Any) -> tuple[dict[str, Any], Any]:
-    """Describe a leaf; and its array, where it is no number of Python's."""
-    if type(leaf) in _PYTHON:
+def _stored(tree: str, path: str, leaf: Any, arrays: dict[str, Any]) -> dict[str, Any]:
+    """Describe a leaf, and put it among the arrays of the file, where it is no number of Python's."""
+    if type(leaf) in {bool, int, float}:
         value = leaf.hex() if type(leaf) is float else str(int(leaf))
-        return {"path": path, "kind": type(leaf).__name__, "value": value}, None
+        return {"path": path, "kind": type(leaf).__name__, "value": value, "tree": tree}
     plain = isinstance(leaf, (np.ndarray, np.generic)) and not isinstance(leaf, np.ma.MaskedArray)
     array = np.asarray(leaf) if plain else np.array(None)
     if array.dtype.kind not in "biufcSUmM":
         what = f"the dtype {array.dtype}" if plain else f"{type(leaf).__name__}"
         raise ArgumentError(f"save(): {path} is of {what}, which is kept by pickle alone", instead="arrays of numbers")
+    field = path
+    while field in arrays or field == HEAD:  # two leaves may have one path
+        field += "~"
+    arrays[field] = array
     kind = "array" if isinstance(leaf, np.ndarray) else "number"
-    described = {"dtype": array.dtype.str, "shape": list(array.shape), "sha256": _checksum(array)}
-    return {"path": path, "kind": kind, **described}, array
+    return {"path": path, "kind": kind, **_described(array), "tree": tree, "field": field}
 
 
-def _checksum(array: Any) -> str:
+def _described(array: Any) -> dict[str, Any]:
+    """Return what is verified of an array when it is read."""
     whole: Any = np.ascontiguousarray(array).reshape(-1)
-    return hashlib.sha256(whole.view(np.uint8) if whole.nbytes else b"").hexdigest()
+    digest = hashlib.sha256(whole.view(np.uint8) if whole.nbytes else b"").hexdigest()
+    return {"dtype": array.dtype.str, "shape": [*array.shape], "sha256": digest}
 
 
 def _digest(head: Mapping[str, Any]) -> str:
@@ -137,23 +131,19 @@ def _replaced(path: Path) -> Iterator[Any]:
 
     if path.exists() and not path.is_file():
         raise ArgumentError(f"save(): {path} is no file, which another one may take the place of", instead="a file")
-    folder = os.open(path.parent, os.O_RDONLY)
     beside = path.with_name(f".{path.name}.part")
-    try:
+    with contextlib.ExitStack() as ends:
+        folder = os.open(path.parent, os.O_RDONLY)
+        ends.callback(os.close, folder)
         with contextlib.suppress(OSError):  # a file system without locks
             fcntl.flock(folder, fcntl.LOCK_EX)
-        try:
-            with beside.open("wb") as file:
-                yield file
-                file.flush()
-                os.fsync(file.fileno())
-            beside.replace(path)
-        finally:
-            beside.unlink(missing_ok=True)
-    finally:
-        with contextlib.suppress(OSError):
-            fcntl.flock(folder, fcntl.LOCK_UN)  # a child forked meanwhile has the descriptor, too
-        os.close(folder)
+            ends.callback(fcntl.flock, folder, fcntl.LOCK_UN)  # a child forked meanwhile has the descriptor, too
+        ends.callback(beside.unlink, missing_ok=True)
+        with beside.open("wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        beside.replace(path)
 
 
 # -- reading
@@ -185,9 +175,7 @@ def load(path: str | os.PathLike[str], like: Mapping[str, Any] | None = None) ->
     found = Contents(path)
     if like is None:
         return {name: found.tree(name) for name in found.trees}
-    for name in [*like, *found.trees]:
-        if name not in found.trees or name not in like:
-            _refuse(path, name, "is wanted, and not in the file" if name in like else "is in the file, and not wanted")
+    found.expect([*like], [*found.trees])
     return {name: found.like(name, tree) for name, tree in like.items()}
 
 
@@ -200,102 +188,96 @@ class Contents:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         """Read it whole."""
+        self.path = path
         try:
             archive = zipfile.ZipFile(path)
         except (zipfile.BadZipFile, ValueError, NotImplementedError, OverflowError) as error:
             raise SerializationError(f"{path}: cut short, or no file that save() wrote ({error})") from None
-        self.path = path
         with archive:
-            head = _head(archive, path)
-            self.trees, self._records = head["trees"], head["leaves"]
-            self._leaves = [_read_leaf(archive, record, path) for record in self._records]
-            fields = {*[record["field"] for record in self._records if "field" in record], HEAD}
+            head = self._head(archive)
+            self.trees: dict[str, Any] = head["trees"]
+            self._leaves = [(record, self._leaf(archive, record)) for record in head["leaves"]]
+            fields = {HEAD, *[record.get("field") for record, _ in self._leaves]}
             for field in [name.removesuffix(".npy") for name in archive.namelist()]:
                 if field not in fields:
-                    _refuse(path, field, "is in the file, and its structure has no such leaf")
+                    self._refuse(field, "is in the file, and its structure has no such leaf")
 
     def tree(self, name: str) -> Any:
         """Make a tree as the file describes it."""
-        return _made(self.trees[name], self._leaves, self.path, name)
+        return self._made(self.trees[name], name)
 
     def like(self, name: str, tree: Any) -> Any:
         """Put the leaves of a tree of the file into one that is given, after a look at paths, shapes and dtypes."""
-        own = [k for k, record in enumerate(self._records) if record["tree"] == name]
-        wanted, there = named(name, tree), [self._records[k]["path"] for k in own]
-        paths = [at for at, _ in wanted]
-        for at in paths:
-            if at not in there:
-                _refuse(self.path, at, "is wanted, and not in the file")
-        if paths != there:
-            _refuse(self.path, next((at for at in there if at not in paths), name), "is in the file, and not wanted")
-        for (at, one), k in zip(wanted, own, strict=True):
-            for what, of in (("shape", np.shape), ("dtype", _dtype)):
-                if of(self._leaves[k]) != of(one):
-                    _refuse(self.path, at, f"has the {what} {of(self._leaves[k])}, and {of(one)} is wanted")
-        rest = iter([self._leaves[k] for k in own])
+        wanted = named(name, tree)
+        found = [(record["path"], leaf) for record, leaf in self._leaves if record["tree"] == name]
+        paths, there = [at for at, _ in wanted], [at for at, _ in found]
+        self.expect(paths, there)
+        if paths != there:  # in another order, or two leaves have one path
+            self._refuse(name, "is in the file, and not wanted")
+        traits: dict[str, Any] = {"shape": np.shape, "dtype": lambda one: getattr(one, "dtype", np.asarray(one).dtype)}
+        for (at, one), (_, leaf) in zip(wanted, found, strict=True):
+            for what, of in traits.items():
+                if of(leaf) != of(one):
+                    self._refuse(at, f"has the {what} {of(leaf)}, and {of(one)} is wanted")
+        rest = iter([leaf for _, leaf in found])
         return tree_map(lambda _: next(rest), tree)
 
+    def expect(self, wanted: Sequence[str], there: Sequence[str]) -> None:
+        """Refuse what is only wanted, or only there."""
+        differ = {*wanted} ^ {*there}
+        for at in filter(differ.__contains__, [*wanted, *there]):
+            self._refuse(at, "is wanted, and not in the file" if at in wanted else "is in the file, and not wanted")
 
-def _refuse(path: Any, field: str, what: str) -> NoReturn:
-    raise SerializationError(f"{path}: {field} {what}")
+    def _refuse(self, field: str, what: str) -> NoReturn:
+        raise SerializationError(f"{self.path}: {field} {what}")
 
+    def _head(self, archive: zipfile.ZipFile) -> dict[str, Any]:
+        """Read the structure, and verify that it is what was written."""
+        text = self._array(archive, HEAD)
+        try:
+            head = {**json.loads(text.item())}
+        except (ValueError, TypeError) as error:
+            self._refuse(HEAD, f"is no JSON ({error})")
+        checks = (
+            ("format", FORMAT, f"is not {FORMAT!r}"),
+            ("version", VERSION, f"is {head.get('version')!r}, and {VERSION} is read"),
+            ("sha256", _digest(head), "is not that of its content: it was changed"),
+        )
+        for name, wanted, what in checks:
+            if head.get(name) != wanted:
+                self._refuse(f"{HEAD}: {name}", what)
+        return head
 
-def _head(archive: zipfile.ZipFile, path: Any) -> dict[str, Any]:
-    """Read the structure, and verify that it is what was written."""
-    text = _member(archive, HEAD, path)
-    try:
-        head = json.loads(text.item())
-    except (ValueError, TypeError) as error:
-        _refuse(path, HEAD, f"is no JSON ({error})")
-    if not isinstance(head, dict) or head.get("format") != FORMAT:
-        _refuse(path, f"{HEAD}: format", f"is not {FORMAT!r}")
-    if head.get("version") != VERSION:
-        _refuse(path, f"{HEAD}: version", f"is {head.get('version')!r}, and {VERSION} is read")
-    if head.get("sha256") != _digest(head):
-        _refuse(path, f"{HEAD}: sha256", "is not that of its content: it was changed")
-    return head
+    def _leaf(self, archive: zipfile.ZipFile, record: dict[str, Any]) -> Any:
+        if "value" in record:
+            kind, value = record["kind"], record["value"]
+            return float.fromhex(value) if kind == "float" else {"int": int, "bool": bool}[kind](int(value))
+        array = self._array(archive, record["field"])
+        for name, found in _described(array).items():
+            if record[name] != found:
+                self._refuse(record["path"], f"is damaged: its {name} is {found}, and {record[name]} was written")
+        return array if record["kind"] == "array" else array[()]
 
+    def _array(self, archive: zipfile.ZipFile, field: str) -> Any:
+        try:
+            with archive.open(f"{field}.npy") as member:  # whose end has a cyclic redundancy check
+                return np.lib.format.read_array(member, allow_pickle=False)
+        except KeyError:
+            self._refuse(field, "is missing: no file that save() wrote, or a part of one")
+        except MemoryError:
+            raise
+        except Exception as error:  # noqa: BLE001 - whatever zipfile and NumPy say to bytes that nobody wrote
+            self._refuse(field, f"is damaged ({error})")
 
-def _member(archive: zipfile.ZipFile, field: str, path: Any) -> Any:
-    try:
-        content = archive.read(f"{field}.npy")  # and its cyclic redundancy check
-        return np.lib.format.read_array(io.BytesIO(content), allow_pickle=False)
-    except KeyError:
-        _refuse(path, field, "is missing: no file that save() wrote, or a part of one")
-    except MemoryError:
-        raise
-    except Exception as error:  # noqa: BLE001 - whatever zipfile and NumPy say to bytes that nobody wrote
-        _refuse(path, field, f"is damaged ({error})")
-
-
-def _read_leaf(archive: zipfile.ZipFile, record: dict[str, Any], path: Any) -> Any:
-    kind = record["kind"]
-    if "value" in record:
-        value = record["value"]
-        return float.fromhex(value) if kind == "float" else bool(int(value)) if kind == "bool" else int(value)
-    array = _member(archive, record["field"], path)
-    for name, found in (("dtype", array.dtype.str), ("shape", [*array.shape]), ("sha256", _checksum(array))):
-        if record[name] != found:
-            _refuse(path, record["path"], f"is damaged: its {name} is {found}, and {record[name]} was written")
-    return array if kind == "array" else array[()]
-
-
-def _made(tree: Any, leaves: list[Any], path: Any, name: str) -> Any:
-    """Make a tree of its description."""
-    if tree is None:
-        return None
-    if isinstance(tree, int):
-        return leaves[tree]
-    ((kind, parts),) = tree.items()
-    if kind == "text":
-        return parts
-    if kind == "dict":
-        return {key: _made(part, leaves, path, f"{name}/{key}") for key, part in parts}
-    if kind == "object":
-        _refuse(path, name, f"is an object of the class {parts}: load(path, like=...) makes it")
-    made = [_made(part, leaves, path, f"{name}/{k}") for k, part in enumerate(parts)]
-    return tuple(made) if kind == "tuple" else made
-
-
-def _dtype(leaf: Any) -> Any:
-    return leaf.dtype if hasattr(leaf, "dtype") else np.asarray(leaf).dtype
+    def _made(self, tree: Any, path: str) -> Any:
+        """Make a tree of its description."""
+        if tree is None or isinstance(tree, int):
+            return None if tree is None else self._leaves[tree][1]
+        ((kind, parts),) = tree.items()
+        if kind == "object":
+            self._refuse(path, f"is an object of the class {parts}: load(path, like=...) makes it")
+        if kind == "text":
+            return parts
+        pairs = parts if kind == "dict" else enumerate(parts)
+        made = {key: self._made(part, f"{path}/{key}") for key, part in pairs}
+        return made if kind == "dict" else {"list": list, "tuple": tuple}[kind](made.values())

@@ -22,11 +22,10 @@ from symgrad.errors import ArgumentError, ArgumentValueError, NonFiniteError, Sy
 from symgrad.train.batches import Given, Rows, arguments, kind
 from symgrad.train.files import Contents, named, save
 
-_AGAIN = 0.1
-"""Seconds after which the line on the terminal is drawn anew."""
-
 _TOGETHER, _LEAST = 0.05, 32
 """Seconds of steps that are one call, at most, so that Ctrl-C need not wait; and steps from which on that pays."""
+
+_LINE = 'compile_step(..., on_nan="raise"), whose error names the line that made it'
 
 
 def fit(
@@ -89,92 +88,95 @@ def fit(
         what, of = ("patience", "validation") if patience and validation is None else ("every", "checkpoint")
         raise ArgumentError(f"fit({what}=...) without {of}=...", instead=f"both, or no {what}")
     source: Any = Given(data, epochs) if batch is None else Rows(data, int(batch), seed)
-    validated = _validated(step, validation)
+    held_out = None if validation is None or callable(validation) else arguments(validation)
+    gradients: Any = getattr(step, "gradients", None)
+    if held_out is not None and gradients is None:
+        raise ArgumentError(
+            "fit(validation=...) of arrays, and the step has no gradients()",
+            instead="sg.compile_step(loss, optimizer), or a function of the parameters",
+        )
     fixed = {"seed": seed, "batch": source.each, "rows": source.count}
     values: list[float] = []
     validations: list[float] = []
     kinds: set[Any] = set()
     epoch = done = 0
     pace = np.inf  # seconds of a step
-    together = step if isinstance(step, Step) and not callbacks and source.lies else None
+    begun = _not_finite(params, state)
 
     def some() -> int:
         """Return how many steps may be one call: nobody looks at what is between them."""
-        until = every - len(values) % every if every else _TOGETHER / pace
-        count = int(min(_TOGETHER / pace, until)) if together else 1
-        return count if count >= _LEAST else 1
+        until = every - len(values) % every if every else np.inf
+        count = min(_TOGETHER / pace, until) if isinstance(step, Step) and not callbacks and source.lie else 1
+        return int(count) if count >= _LEAST else 1
+
+    def is_ended() -> bool:
+        """Whether all epochs are over, or so many went by since the least validation; NaN is not small."""
+        least = int(np.argmin([np.inf if isnan(v) else v for v in (*validations, np.inf)]))
+        return epoch >= epochs or (patience is not None and len(validations) - least > patience)
 
     def keep() -> None:
-        made = [path for path in _not_finite(params, state) if path not in begun]
-        if made:
-            raise NonFiniteError(
-                f"fit(): after step {len(values)} {made[0]} holds NaN or Inf, and it held none at the start",
-                instead='compile_step(..., on_nan="raise"), whose error names the line that made it',
-            )
+        for path in _not_finite(params, state):
+            if path not in begun:
+                what = f"after step {len(values)} {path} holds NaN or Inf, and it held none at the start"
+                raise NonFiniteError(f"fit(): {what}", instead=_LINE)
         if checkpoint:
             numbers = {"epoch": epoch, "done": done, "kinds": len(kinds)}
             came_to = {"value": np.array(values), "validation": np.array(validations)}
             save(checkpoint, params=params, state=state, fit=fixed | numbers | came_to)
 
-    begun = _not_finite(params, state)
     if checkpoint and Path(checkpoint).exists():
-        found = _resumed(checkpoint, fixed, params, state)
-        params, state, at = found
+        params, state, at = _resumed(checkpoint, fixed, params, state)
         begun += _not_finite(params, state)
         epoch, done, values, validations = at["epoch"], at["done"], at["value"].tolist(), at["validation"].tolist()
-        if epoch < epochs and not _is_stale(validations, patience):
+        if not is_ended():
             kinds = _as_before(step, source, at["kinds"], params, state)
-            if validated is not None and validations and not callable(validation):
-                validated(params)
+            if held_out is not None and validations:
+                gradients(params, *held_out)
     else:
         keep()  # what cannot be written is known before the first step
-    with _interrupts() as interrupted, _shown(epochs, source.batches()) as show:
-        while epoch < epochs and not _is_stale(validations, patience):
-            for count, batch_or_rows in source.epoch(epoch, done, some):
-                began = perf_counter()
-                if together is not None and count > 1:
-                    params, state, value = _taken_together(together, params, state, source, batch_or_rows)
-                    arrays = source.batch(slice(0, source.each))
-                    new = np.ravel(value[0] if isinstance(value, tuple) else value).tolist()
+    with _interrupts() as interrupted, _shown(epochs, source.batches) as show:
+        while not is_ended():
+            for count, chosen in source.epoch(epoch, done, some):
+                arrays, began = source.batch(chosen), perf_counter()
+                if count > 1:
+                    params, state, value = _taken_together(step, params, state, source, chosen)
                 else:
-                    arrays = batch_or_rows
                     params, state, value = step(params, state, *arrays)
-                    new = [_number(value)]
                 pace = (perf_counter() - began) / count
                 kinds.add(kind(arrays))
                 done += count
+                new = _losses(value, count)
+                for number, one in enumerate(new, len(values) + 1):
+                    if isnan(one):
+                        what = f"fit(): the loss before step {number} (of epoch {epoch + 1}) is NaN"
+                        raise NonFiniteError(what, instead=_LINE)
                 values += new
-                if any(map(isnan, new)):
-                    number = len(values) - count + [*map(isnan, new)].index(True) + 1
-                    raise NonFiniteError(
-                        f"fit(): the loss before step {number} (of epoch {epoch + 1}) is NaN",
-                        instead='compile_step(..., on_nan="raise"), whose error names the line that made it',
-                    )
                 for callback in callbacks:
                     callback(len(values), value, params, state)
                 show(epoch, len(values), values[-1])
-                if interrupted() or (every and len(values) % every == 0):
+                if interrupted or (every and len(values) % every == 0):
                     keep()
-                if interrupted():
+                if interrupted:
                     where = f"; {checkpoint} goes on from there" if checkpoint else ""
                     raise KeyboardInterrupt(f"fit() was ended after step {len(values)}{where}")
             if not done:
                 raise ArgumentValueError(f"fit(): no batches in epoch {epoch + 1}", instead="an iterable of some")
             epoch, done = epoch + 1, 0
-            if validated is not None:
-                validations.append(_number(validated(params)))
-            if not every or epoch == epochs or _is_stale(validations, patience):
+            if validation is not None:
+                found = validation(params) if held_out is None else gradients(params, *held_out)[0]
+                validations += _losses(found)
+            if not every or is_ended():
                 keep()
     return params, state, {"value": np.array(values), "validation": np.array(validations)}
 
 
-def _taken_together(step: Step, params: Any, state: Any, source: Any, rows: Any) -> tuple[Any, Any, Any]:
+def _taken_together(step: Any, params: Any, state: Any, source: Rows, rows: Any) -> tuple[Any, Any, Any]:
     """Take a step for each batch of rows by one call; what one refuses, it refuses by itself, in its own words."""
     try:
-        return step.epoch(params, state, *source.arrays, batch=source.each, order=rows)
+        return step.epoch(params, state, *source.arrays, batch=source.each, order=rows)  # type: ignore[no-any-return]
     except SymgradError as error:
         told: Any = error
-        step(told.params, told.state, *source.batch(rows[told.batch * source.each :][: source.each]))
+        step(told.params, told.state, *source.batch(rows[told.batch * source.each :]))
         raise
 
 
@@ -184,30 +186,12 @@ def _not_finite(params: Any, state: Any) -> list[str]:
     return [path for path, array in leaves if array.dtype.kind == "f" and not np.isfinite(array).all()]
 
 
-def _number(value: Any) -> float:
-    """Return a loss, which may have extras beside it."""
+def _losses(value: Any, count: int = 1) -> list[float]:
+    """Return the losses of so many steps, which may have extras beside them."""
     found = value[0] if isinstance(value, tuple) else value
-    if np.ndim(found):
+    if np.shape(found) != ((count,) if count > 1 else ()):
         raise ArgumentValueError(f"fit(): a loss of the shape {np.shape(found)}", instead="one number, np.mean of it")
-    return float(found)
-
-
-def _validated(step: Any, validation: Any) -> Callable[[Any], Any] | None:
-    if validation is None or callable(validation):
-        return validation  # type: ignore[no-any-return]
-    if not hasattr(step, "gradients"):
-        raise ArgumentError(
-            "fit(validation=...) of arrays, and the step has no gradients()",
-            instead="sg.compile_step(loss, optimizer), or a function of the parameters",
-        )
-    arrays = arguments(validation)
-    return lambda params: step.gradients(params, *arrays)[0]
-
-
-def _is_stale(validations: Sequence[float], patience: int | None) -> bool:
-    """Whether so many epochs went by since the least."""
-    least = int(np.argmin([np.inf if np.isnan(v) else v for v in (*validations, np.inf)]))  # NaN is not small
-    return patience is not None and len(validations) - least > patience
+    return [*map(float, np.ravel(found))]
 
 
 def _resumed(checkpoint: Any, fixed: dict[str, int], params: Any, state: Any) -> tuple[Any, Any, dict[str, Any]]:
@@ -229,8 +213,9 @@ def _as_before(step: Any, source: Any, count: int, params: Any, state: Any) -> s
     What a function is compiled for depends on the shapes it has met before, and last bits on what it is compiled for.
     """
     kinds: set[Any] = set()
-    samples = source.samples()
-    while len(kinds) < count and (arrays := next(samples, None)) is not None:
+    samples = source.epoch(0, 0, lambda: source.batches)  # of rows, those of all full batches are one
+    while len(kinds) < count and (sample := next(samples, None)) is not None:
+        arrays = source.batch(sample[1])
         if kind(arrays) not in kinds:
             kinds.add(kind(arrays))
             step(*tree_map(owned, (params, state)), *arrays)
@@ -238,12 +223,12 @@ def _as_before(step: Any, source: Any, count: int, params: Any, state: Any) -> s
 
 
 @contextmanager
-def _interrupts() -> Iterator[Callable[[], bool]]:
+def _interrupts() -> Iterator[list[int]]:
     """Note a Ctrl-C in the place of raising KeyboardInterrupt; the second one raises it."""
     noted: list[int] = []
     usual = signal.default_int_handler
     if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGINT) is not usual:
-        yield lambda: False
+        yield noted
         return
 
     def note(number: int, _: Any) -> None:
@@ -252,7 +237,7 @@ def _interrupts() -> Iterator[Callable[[], bool]]:
 
     signal.signal(signal.SIGINT, note)
     try:
-        yield lambda: bool(noted)
+        yield noted
     finally:
         signal.signal(signal.SIGINT, usual)
 
@@ -264,21 +249,15 @@ def _shown(epochs: int, batches: int | None) -> Iterator[Callable[[int, int, flo
         yield lambda *_: None
         return
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
 
-    texts = TextColumn("epoch {task.fields[epoch]}"), TextColumn("loss {task.fields[loss]:.6g}")
-    columns = texts[0], BarColumn(), MofNCompleteColumn(), texts[1], TimeRemainingColumn()
-    bar = Progress(*columns, console=Console(stderr=True))
-    total = None if batches is None else batches * epochs
-    task = bar.add_task("fit", total=total, epoch=1, loss=np.nan)
-    drawn = 0.0
+    epoch, loss = "epoch {task.fields[epoch]}", "loss {task.fields[loss]:.6g}"
+    bar = Progress(epoch, BarColumn(), MofNCompleteColumn(), loss, TimeRemainingColumn(), console=Console(stderr=True))
+    task = bar.add_task("fit", total=None if batches is None else batches * epochs, epoch=1, loss=np.nan)
 
     def show(epoch: int, count: int, value: float) -> None:
-        nonlocal drawn
-        if perf_counter() - drawn > _AGAIN or count == total:
-            drawn = perf_counter()
-            bar.update(task, completed=count, epoch=epoch + 1, loss=value)
-            bar.start()
+        bar.update(task, completed=count, epoch=epoch + 1, loss=value)
+        bar.start()
 
     try:
         yield show
