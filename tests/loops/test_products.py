@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -127,15 +129,19 @@ def test_rows_by_number_are_those_of_a_copy(dtype, threads):
     xs[0][-2, 5] = np.nan
     functions = [function for function, *_ in BY_NUMBER.values()]
 
+    def slope_of(f):
+        return sg.value_and_grad(f, 1)
+
     def losses(ws, xs, ids):
         return [f(x[i], w) for f, w, x, i in zip(functions, ws, xs, ids, strict=True)]
 
     def every(ws, xs, ids):
-        return [sg.value_and_grad(f, 1)(x[i], w) for f, w, x, i in zip(functions, ws, xs, ids, strict=True)]
+        each = zip(map(slope_of, functions), ws, xs, ids, strict=True)
+        return [f(x[i], w) for f, w, x, i in each]
 
     compiled = sg.jit(every, options=sg.Options(threads=threads, verify=True))
     found, copies = compiled(ws, xs, ids), [x[i] for x, i in zip(xs, ids, strict=True)]
-    expected = [sg.value_and_grad(f, 1)(x, w) for f, x, w in zip(functions, copies, ws, strict=True)]
+    expected = [f(x, w) for f, x, w in zip(map(slope_of, functions), copies, ws, strict=True)]
     for (value, slope), (other, wanted), name in zip(found, expected, BY_NUMBER, strict=True):
         np.testing.assert_allclose(value, other, rtol=near, err_msg=name)
         scale = np.max(np.abs(wanted), initial=0.0, where=np.isfinite(wanted))
@@ -150,7 +156,7 @@ def test_rows_by_number_are_copied_where_others_read_them(name):
     function, x, w, direct = BY_NUMBER[name]
     places = np.zeros(x[0], np.int64)
     given = [np.zeros(shape, np.float32) for shape in (w, x)]  # whose vectors hold more than most of these columns
-    gradient = sg.value_and_grad(lambda w, x, places: function(x[places], w), options=ONE)
+    gradient: Any = sg.value_and_grad(lambda w, x, places: function(x[places], w), options=ONE)
     gradient(*given, places)
     assert ("sg_product_rowsf(" in gradient.c_source) is direct
 

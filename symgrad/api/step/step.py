@@ -16,6 +16,7 @@ from symgrad.api.call.function import AT_HAND, CacheInfo, Function
 from symgrad.api.modes.derivatives import jit, loss_at, with_gradient
 from symgrad.api.modes.mode import function
 from symgrad.api.sparse.rows import RowSparse
+from symgrad.api.step.epoch import Values, ahead, in_order, order_of, rows_at, rows_of, same_rows
 from symgrad.api.step.fused import (
     COUNTED,
     NUMPYS,
@@ -32,7 +33,6 @@ from symgrad.api.step.fused import (
 from symgrad.api.trees import Tree, gradients_by_path, leaves_by_path, tree_map, tree_paths, without_twins
 from symgrad.build.call import MISS
 from symgrad.errors import ArgumentError, ArgumentValueError, NonFiniteError, SymgradError
-from symgrad.ops.arrays.indexing import batch_rows
 from symgrad.ops.arrays.joining import lift
 from symgrad.ops.control import finite
 from symgrad.ops.declare.forms import is_traced
@@ -108,7 +108,7 @@ class Step:
         self._is_apart = mode == "value_and_grad"  # it gives the gradients itself, wherever it computes them
         awake = replace(options, awake=True)
         self._gradient = function("step", loss, _value_and_gradient, self._settings, options=awake)
-        self._ordered = function("step", _in_order(loss), _value_and_gradient, self._settings, options=awake)
+        self._ordered = function("step", in_order(loss), _value_and_gradient, self._settings, options=awake)
         self._update: Function[..., Any] = jit(optimizer.update, options=options)
         self._unused: list[str] | None = None
         self._touched: Fused | dict[str, int] = {}
@@ -230,9 +230,9 @@ class Step:
         """
         if active.entered:
             raise ArgumentError("epoch() in a traced function", line=user_line(), instead="sg.scan of the step")
-        params, plain = _parameters(params), tree_map(_rows_of, arrays)
-        total = _same_rows(plain, batch)
-        rows = None if order is None else _order_of(order, total)
+        params, plain = _parameters(params), tree_map(rows_of, arrays)
+        total = same_rows(plain, batch)
+        rows = None if order is None else order_of(order, total)
         count = total if rows is None else len(rows)
         if not self.donate:
             params, state = tree_map(owned, (params, state))
@@ -240,13 +240,13 @@ class Step:
         if rows is not None:  # behind the order, a batch of places that are asked for, and not read
             rows = np.concatenate([rows, np.zeros(batch, np.int64)])
             given = (*plain, rows)
-        values, missed = _Values(-(-count // batch)), False
+        values, missed = Values(-(-count // batch)), False
         while values.done < values.count:
             begin = values.done * batch
             size = min(batch, count - begin)
-            part = _rows_at(plain, rows, begin, size)
+            part = rows_at(plain, rows, begin, size)
             try:
-                beside = None if rows is None else np.arange(size + _ahead(plain, size)) % size
+                beside = None if rows is None else np.arange(size + ahead(plain, size)) % size
                 fused = self._planned(params, _settled(state), given, size, part, beside, taken=missed)
                 code, done = None, -1
                 if fused is not None:
@@ -261,7 +261,7 @@ class Step:
                 missed = code is None and done >= missed
                 if missed:
                     continue  # on another path, which a call of the gradient finds, or makes
-                part = _rows_at(plain, rows, values.done * batch, size)
+                part = rows_at(plain, rows, values.done * batch, size)
                 if code is None:
                     params, state, value = self(params, state, *part)
                     values.put(value)
@@ -477,119 +477,6 @@ class Step:
                 made = update_of(self._update, params, state, moved, grads, donate=self.donate)
                 update = self._updates[key] = made
             return update
-
-
-class _Values:
-    """What the batches of an epoch give, stacked.
-
-    Attributes:
-        count: how many batches there are; `done` of them have given theirs.
-    """
-
-    def __init__(self, count: int) -> None:
-        self.count, self.done = count, 0
-        self._arrays: list[Any] | None = None
-        self._tree: Any = None
-
-    def of(self, tree: Any, like: Sequence[Any]) -> list[Any]:
-        """Return where the next batch puts its values, and those after it theirs."""
-        if self._arrays is None:
-            self._tree, self._arrays = tree, [np.empty((self.count, *np.shape(one)), one.dtype) for one in like]
-        for array, one in zip(self._arrays, like, strict=True):
-            if array.shape[1:] != np.shape(one):
-                raise ArgumentValueError(
-                    f"what the loss returns beside its value has shape {np.shape(one)} here, and {array.shape[1:]} "
-                    "before: that of an epoch is one array", instead="a number of rows that batches divide",
-                )
-        return [array[self.done :] for array in self._arrays]
-
-    def put(self, value: Any) -> None:
-        """Put the values of the next batch."""
-        leaves, tree = flattened(value)
-        for array, leaf in zip(self.of(tree, leaves), leaves, strict=True):
-            array[0] = leaf
-        self.done += 1
-
-    def so_far(self) -> Any:
-        """Return those of all batches until now."""
-        if self._arrays is None:
-            return np.empty(0)
-        return optree.tree_unflatten(self._tree, [array[: self.done] for array in self._arrays])
-
-
-def _rows_of(array: Any) -> Any:
-    """Return an array of an epoch as C reads it."""
-    if is_pattern(array):
-        raise ArgumentError(
-            f"an epoch takes rows of arrays, and was given a {array.__class__.__name__}",
-            instead="step(params, state, S[k : k + n], y[k : k + n]) for each batch, or S.toarray() of a small one",
-        )
-    if not np.ndim(array):
-        raise ArgumentError(
-            f"an epoch takes arrays with rows, and was given {array!r:.60}",
-            instead="np.array(...) of a list of rows; a number that is the same for all batches is no argument of it",
-        )
-    if isinstance(array, np.ndarray):
-        leaf_spec(array, "of an epoch")  # no mask is dropped
-    found = np.asarray(array)
-    native = np.dtype(found.dtype.newbyteorder("=").str)  # NumPy's own object, which C compares with
-    return np.require(found, native, ["C", "A"]).view(native)
-
-
-def _same_rows(arrays: Any, batch: Any) -> int:
-    """Return how many rows the arrays of an epoch have."""
-    shapes = [one.shape for one in flattened(arrays)[0]]
-    if len({shape[0] for shape in shapes}) != 1:
-        shown = ", ".join(map(str, shapes))
-        raise ArgumentValueError(f"epoch() of the shapes {shown or 'none'}", instead="arrays with as many rows each")
-    if not isinstance(batch, (int, np.integer)) or batch < 1:
-        raise ArgumentValueError(f"epoch(batch={batch!r})", instead="a number of rows from 1 on")
-    return int(shapes[0][0])
-
-
-def _order_of(order: Any, total: int) -> Any:
-    """Return the rows in the order in which they are taken."""
-    found = np.asarray(order)
-    found = found if found.size else found.astype(np.int64)  # of []
-    if found.ndim != 1 or found.dtype.kind not in "iu":
-        what = f"is {found.dtype}{found.shape}, and no vector of integers"
-    elif found.size and not 0 <= found.min() <= found.max() < total:
-        k = int(np.argmax((found < 0) | (found >= total)))
-        what = f"has {found[k]} at {k}, and rows are from 0 to {total - 1}"
-    else:
-        return np.array(found, np.int64)  # of its own: a donated array may be its memory
-    mask = found.dtype.kind == "b"
-    raise ArgumentValueError(
-        f"epoch(order=...) {what}", instead="np.flatnonzero(mask)" if mask else f"rng.permutation({total})"
-    )
-
-
-def _rows_at(arrays: Any, order: Any, begin: int, size: int) -> Any:
-    """Return some rows of each array."""
-    chosen = slice(begin, begin + size) if order is None else order[begin : begin + size]
-    return tree_map(lambda array: array[chosen], arrays)
-
-
-NEARER = 1 << 20
-"""Bytes of a batch up to which all of the next one is asked for: what a nearer cache holds. Chosen."""
-
-
-def _ahead(arrays: Any, size: int) -> int:
-    """Return how many rows after it is asked for a row is read: a batch, or less where no cache holds one."""
-    row = sum([one.nbytes // max(1, len(one)) for one in flattened(arrays)[0]])
-    return size if size * row <= NEARER else max(1, NEARER // 2 // row)
-
-
-def _in_order(loss: Any) -> Callable[..., Any]:
-    """Let a loss take its batch out of arrays: the last argument says where the rows stand."""
-    def in_order(params: Tree, *given: Any) -> Any:
-        *arrays, order = given
-        return loss(params, *tree_map(lambda array: batch_rows(array, order), arrays))
-
-    own = inspect.signature(in_order)
-    functools.update_wrapper(in_order, loss)
-    in_order.__signature__ = own  # type: ignore[attr-defined]
-    return in_order
 
 
 def _whole(old: Tree, new: Tree, structure: Any, moved: Sequence[int]) -> Tree:

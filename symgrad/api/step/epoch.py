@@ -1,0 +1,130 @@
+"""What an epoch is made of: rows in an order, how a batch is found among them, and what the batches give."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from symgrad.api.trees import Tree, tree_map
+from symgrad.errors import ArgumentError, ArgumentValueError
+from symgrad.ops.arrays.indexing import batch_rows
+from symgrad.trace import optree
+from symgrad.trace.signature import leaf_spec
+from symgrad.trace.structures import flattened, is_pattern
+
+
+class Values:
+    """What the batches of an epoch give, stacked.
+
+    Attributes:
+        count: how many batches there are; `done` of them have given theirs.
+    """
+
+    def __init__(self, count: int) -> None:
+        self.count, self.done = count, 0
+        self._arrays: list[Any] | None = None
+        self._tree: Any = None
+
+    def of(self, tree: Any, like: Sequence[Any]) -> list[Any]:
+        """Return where the next batch puts its values, and those after it theirs."""
+        if self._arrays is None:
+            self._tree, self._arrays = tree, [np.empty((self.count, *np.shape(one)), one.dtype) for one in like]
+        for array, one in zip(self._arrays, like, strict=True):
+            if array.shape[1:] != np.shape(one):
+                raise ArgumentValueError(
+                    f"what the loss returns beside its value has shape {np.shape(one)} here, and {array.shape[1:]} "
+                    "before: that of an epoch is one array", instead="a number of rows that batches divide",
+                )
+        return [array[self.done :] for array in self._arrays]
+
+    def put(self, value: Any) -> None:
+        """Put the values of the next batch."""
+        leaves, tree = flattened(value)
+        for array, leaf in zip(self.of(tree, leaves), leaves, strict=True):
+            array[0] = leaf
+        self.done += 1
+
+    def so_far(self) -> Any:
+        """Return those of all batches until now."""
+        if self._arrays is None:
+            return np.empty(0)
+        return optree.tree_unflatten(self._tree, [array[: self.done] for array in self._arrays])
+
+
+def rows_of(array: Any) -> Any:
+    """Return an array of an epoch as C reads it."""
+    if is_pattern(array):
+        raise ArgumentError(
+            f"an epoch takes rows of arrays, and was given a {array.__class__.__name__}",
+            instead="step(params, state, S[k : k + n], y[k : k + n]) for each batch, or S.toarray() of a small one",
+        )
+    if not np.ndim(array):
+        raise ArgumentError(
+            f"an epoch takes arrays with rows, and was given {array!r:.60}",
+            instead="np.array(...) of a list of rows; a number that is the same for all batches is no argument of it",
+        )
+    if isinstance(array, np.ndarray):
+        leaf_spec(array, "of an epoch")  # no mask is dropped
+    found = np.asarray(array)
+    native = np.dtype(found.dtype.newbyteorder("=").str)  # NumPy's own object, which C compares with
+    return np.require(found, native, ["C", "A"]).view(native)
+
+
+def same_rows(arrays: Any, batch: Any) -> int:
+    """Return how many rows the arrays of an epoch have."""
+    shapes = [one.shape for one in flattened(arrays)[0]]
+    if len({shape[0] for shape in shapes}) != 1:
+        shown = ", ".join(map(str, shapes))
+        raise ArgumentValueError(f"epoch() of the shapes {shown or 'none'}", instead="arrays with as many rows each")
+    if not isinstance(batch, (int, np.integer)) or batch < 1:
+        raise ArgumentValueError(f"epoch(batch={batch!r})", instead="a number of rows from 1 on")
+    return int(shapes[0][0])
+
+
+def order_of(order: Any, total: int) -> Any:
+    """Return the rows in the order in which they are taken."""
+    found = np.asarray(order)
+    found = found if found.size else found.astype(np.int64)  # of []
+    if found.ndim != 1 or found.dtype.kind not in "iu":
+        what = f"is {found.dtype}{found.shape}, and no vector of integers"
+    elif found.size and not 0 <= found.min() <= found.max() < total:
+        k = int(np.argmax((found < 0) | (found >= total)))
+        what = f"has {found[k]} at {k}, and rows are from 0 to {total - 1}"
+    else:
+        return np.array(found, np.int64)  # of its own: a donated array may be its memory
+    mask = found.dtype.kind == "b"
+    raise ArgumentValueError(
+        f"epoch(order=...) {what}", instead="np.flatnonzero(mask)" if mask else f"rng.permutation({total})"
+    )
+
+
+def rows_at(arrays: Any, order: Any, begin: int, size: int) -> Any:
+    """Return some rows of each array."""
+    chosen = slice(begin, begin + size) if order is None else order[begin : begin + size]
+    return tree_map(lambda array: array[chosen], arrays)
+
+
+NEARER = 1 << 20
+"""Bytes of a batch up to which all of the next one is asked for: what a nearer cache holds. Chosen."""
+
+
+def ahead(arrays: Any, size: int) -> int:
+    """Return how many rows after it is asked for a row is read: a batch, or less where no cache holds one."""
+    row = sum([one.nbytes // max(1, len(one)) for one in flattened(arrays)[0]])
+    return size if size * row <= NEARER else max(1, NEARER // 2 // row)
+
+
+def in_order(loss: Any) -> Callable[..., Any]:
+    """Let a loss take its batch out of arrays: the last argument says where the rows stand."""
+    def in_order(params: Tree, *given: Any) -> Any:
+        *arrays, order = given
+        return loss(params, *tree_map(lambda array: batch_rows(array, order), arrays))
+
+    own = inspect.signature(in_order)
+    functools.update_wrapper(in_order, loss)
+    in_order.__signature__ = own  # type: ignore[attr-defined]
+    return in_order
