@@ -343,8 +343,8 @@ class Step:
 
     def cache_info(self) -> CacheInfo:
         """Return for which signatures the step was compiled, and why each was needed."""
-        found, more = self._gradient.cache_info(), max(0, len(self._updates) - 1)
-        reasons = (*found.reasons, *["the update is of other arrays"] * more)
+        found = CacheInfo(*map(operator.add, self._gradient.cache_info(), self._ordered.cache_info()))
+        reasons = (*found.reasons, *["the update is of other arrays"] * max(0, len(self._updates) - 1))
         return found._replace(compilations=len(reasons), reasons=reasons)
 
     def memory(self, params: Tree, state: Tree, *batch: Any) -> Memory:
