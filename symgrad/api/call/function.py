@@ -63,7 +63,7 @@ if TYPE_CHECKING:
 
     from symgrad.api.report import Cost, Memory
 
-ALSO += ["symgrad.api.modes.initial_values", "symgrad.api.modes.matrix_functions"]
+ALSO += [f"symgrad.api.modes.{name}" for name in ("distances", "initial_values", "matrix_functions")]
 
 Short = Callable[[tuple[Any, ...]], Any]
 

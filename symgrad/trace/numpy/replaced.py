@@ -265,6 +265,9 @@ class OfScipy(Replaced):
     def _answered(self, args: Any, kwargs: Any) -> Any:
         place = getattr(SCIPYS[self.original], "writes", None)
         given = [value if k == place else settled(value) for k, value in enumerate(args)]
+        if type(out := kwargs.get("out")) is LocalArray:
+            answered(self.original, tuple(given), {**settled(kwargs), "out": out.traced()})
+            return out
         return answered(self.original, tuple(given), settled(kwargs))
 
     @passes_on
