@@ -211,6 +211,24 @@ def test_distances_of_any_number_of_points_and_of_one_and_written_where_one_says
     np.testing.assert_allclose(sg.jit(written, options=INTERPRETED)(x), 2 * sd.cdist(x, x), rtol=1e-13)
 
 
+@pytest.mark.parametrize("compiler", [None, "none"])
+def test_a_filter_is_not_divided_by_0(compiler: str | None) -> None:
+    """SciPy refuses that; a traced coefficient is looked at in each call."""
+    options, b, a, x = sg.Options(compiler=compiler), [1.0, 0.3], np.array([2.0, 0.5, 0.2]), np.arange(4.0)
+    zero, words = np.array([0.0, 0.5, 0.2]), r"the filter coefficient a\[0\] is 0"
+    f = sg.jit(lambda a, x: ss.lfilter(b, a, x), options=options)
+    many = sg.vmap(f, in_axes=(0, None), options=options)
+    slope = sg.grad(lambda a, x: np.sum(f(a, x) ** 2), options=options)
+    for call, good, bad in ((f, a, zero), (many, np.stack([a, 2 * a]), np.stack([a, zero])), (slope, a, zero)):
+        before = call(good, x)
+        with pytest.raises(ValueError, match=words):
+            call(bad, x)
+        np.testing.assert_array_equal(call(good, x), before)
+    np.testing.assert_allclose(f(a, x), ss.lfilter(b, a, x), rtol=1e-14)
+    with pytest.raises(ValueError, match=words + r"\n(.|\n)*instead: coefficients divided by the first one"):
+        sg.jit(lambda x: ss.lfilter(b, [0.0, 0.5], x), options=options)(x)
+
+
 def test_a_function_of_scipy_itself_is_differentiated() -> None:
     x = ARRAYS["v"]
     np.testing.assert_allclose(sg.grad(so.rosen, options=INTERPRETED)(x), so.rosen_der(x), rtol=1e-12)
