@@ -125,7 +125,8 @@ def _differentiable(outer: Trace, value: Any, doing: str, number: int) -> Node:
     node = as_node(outer, value)
     if node.dtype.kind != "f":
         raise ArgumentError(
-            f"sg.gradients is to {doing} {_name(value, number)}, which is {node.dtype.name}: a derivative needs floating point",
+            f"sg.gradients is to {doing} {_name(value, number)}, which is {node.dtype.name}: "
+            "a derivative needs floating point",
             line=user_line(), instead="x.astype(np.float64), before it is used",
         )
     return node
