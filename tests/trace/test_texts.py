@@ -113,10 +113,10 @@ def test_the_traceback_of_every_call_ends_in_the_cell(monkeypatch, text):
 
 @pytest.mark.parametrize("text", [
     "sg.jit(loss)(x)", "sg.jit(loss).lower(x)", "sg.jit(loss).bind(x)", "sg.jit(loss).cost(x)",
-    "sg.vmap(loss)(x[None])", "sg.jit(loss).memory(x)", "sg.jit(loss).to_sympy(x)", "sg.vjp(loss, x)", "sg.jvp(loss, (x,), (x,))",
+    "sg.vmap(loss)(x[None])", "sg.jit(loss).memory(x)", "sg.jit(loss).to_sympy(x)", "sg.vjp(loss, x)",
     "sg.scan(lambda c, _: (loss(c), c), x, x)", "sg.fori_loop(0, 3, lambda k, c: loss(c), x)", "sg.hessian(loss)(x)",
     "sg.while_loop(lambda c: c[0] < 1, loss, x)", "sg.jit(lambda x: sg.cond(x[0] > 0, loss, np.sum, x))(x)",
-    "sg.emit(loss, (x,), out)", "sg.linearize(loss, x)",
+    "sg.emit(loss, (x,), out)", "sg.linearize(loss, x)", "sg.jvp(loss, (x,), (x,))",
 ])
 def test_one_frame_of_symgrads_stands_between_the_call_and_the_line_that_is_refused(monkeypatch, tmp_path, text):
     monkeypatch.delenv("SYMGRAD_VERIFY")
