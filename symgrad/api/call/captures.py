@@ -609,6 +609,9 @@ class _Survey:
             )
             get = value.__getitem__ if isinstance(value, tuple) else inside.get
             shown = f"{label}[{key!r}]"
+            if slot.key == "__defaults__" and isinstance(slot.holder, types.FunctionType) and not path:
+                code = slot.holder.__code__
+                shown = f"{code.co_name}.{code.co_varnames[code.co_argcount - len(value) + key]}"
             self.stack.append(partial(self.value, get, key, shown, further, inside, place, only_arrays=only_arrays))
 
     def object(self, value: Any, label: str, called: Any = None, *, every: bool = False) -> None:
