@@ -211,9 +211,13 @@ def shows_frames(options: Options) -> bool:
 
 def public(function: Callable[P, R]) -> Callable[P, R]:
     """Mark a function that users call: what it raises ends in their line, with one frame of symgrad's before."""
+    return functools.wraps(function)(trimmed(function))
+
+
+def trimmed(function: Callable[P, R]) -> Callable[P, R]:
+    """Do what `public` does for a function that is made at each call, which needs no name: that takes as long again."""
 
     @passes_on
-    @functools.wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
             return function(*args, **kwargs)

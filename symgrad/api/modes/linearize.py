@@ -25,7 +25,7 @@ from symgrad.ir.shapes import is_static
 from symgrad.options import Options
 from symgrad.trace import optree
 from symgrad.trace.signature import Signature, Spec, flatten
-from symgrad.trace.state import current, public
+from symgrad.trace.state import current, public, trimmed
 from symgrad.trace.structures import NAMESPACE, places_in
 from symgrad.transforms.derive.jvp import pullback, pushforward
 from symgrad.transforms.derive.residuals import residuals as residuals_of
@@ -129,7 +129,7 @@ def _mapping(
         args, _ = optree.tree_unflatten(arguments, apply(matched(result, cotangent, "cotangents")))
         return tuple(args)
 
-    return public(push if forward else pull)
+    return trimmed(push if forward else pull)
 
 
 def _jvp(fun: Any, signature: Signature, leaves: list[Any], *, has_aux: bool) -> Any:
