@@ -201,6 +201,13 @@ class NonFiniteError(SymgradError, FloatingPointError):
     """A value is NaN or infinite, where `Options(debug_nans=True)` or ``on_nan="raise"`` looks for that."""
 
 
+LEADING_ZERO = "the filter coefficient a[0] is 0"
+"""What a check says that a recurrence divides by."""
+
+FAILED: dict[str, type[SymgradError]] = {NOT_FINITE: NonFiniteError, LEADING_ZERO: ArgumentValueError}
+"""The errors of checks, by what they say; of the others it is `LinAlgError`."""
+
+
 class PathsError(SymgradError, RuntimeError):
     """Python's conditions on traced values took more ways than `Options(paths=...)` allows."""
 

@@ -38,7 +38,7 @@ def slowness() -> float:
 
 def applied(linear: Any) -> Any:
     """How it applies to a list of vectors: the linear half, given what was kept for it."""
-    return inspect.getclosurevars(linear).nonlocals["apply"]
+    return inspect.getclosurevars(inspect.getclosurevars(linear).nonlocals["function"]).nonlocals["apply"]
 
 
 def kept(linear: Any) -> list[tuple[int, ...]]:

@@ -27,6 +27,7 @@ from symgrad.ops.declare.forms import ANSWERS
 from symgrad.options import Options
 from symgrad.trace.overrides import noted
 from symgrad.trace.signature import flatten
+from symgrad.trace.state import public
 
 Arrays = list[np.ndarray[Any, Any]]
 
@@ -330,6 +331,7 @@ class Difference(NamedTuple):
         return size if size == size else float("inf")  # noqa: PLR0124 - NaN
 
 
+@public
 def check_grads(
     f: Callable[..., Any], args: tuple[Any, ...] | None = None, order: int = 2,
     modes: str | Iterable[str] = ("fwd", "rev"),

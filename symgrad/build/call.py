@@ -33,7 +33,7 @@ from symgrad.build.integers import Integers
 from symgrad.build.load import Library, ffi
 from symgrad.build.pool import BLOCK_LEAST, pooled
 from symgrad.build.threads import changes, threads
-from symgrad.errors import NOT_FINITE, IndexOutOfBounds, LinAlgError, Line, Missed, NonFiniteError, SymgradError
+from symgrad.errors import FAILED, IndexOutOfBounds, LinAlgError, Line, Missed, SymgradError
 from symgrad.ir.evaluate import evaluate
 from symgrad.ir.program import Program
 from symgrad.ir.requirements import REMEMBERED, require, unmet
@@ -504,7 +504,7 @@ class Call:
         if type(check.what) is int:
             return Missed(check.what)
         if check.what:
-            return (NonFiniteError if check.what == NOT_FINITE else LinAlgError)(str(check.what), line=check.line)
+            return FAILED.get(str(check.what), LinAlgError)(str(check.what), line=check.line)
         pairs = [zip(p.shape, np.shape(a), strict=True) for p, a in zip(self.interface.inputs, leaves, strict=True)]
         extent = evaluated(check.extent, {str(dim): size for each in pairs for dim, size in each})
         from symgrad.ir.stray import stray_index

@@ -10,6 +10,7 @@ from symgrad.api.call.arguments import Argnums, Arguments, annotated_specs
 from symgrad.api.trees import tree_map
 from symgrad.errors import ArgumentValueError
 from symgrad.trace.signature import Spec, leaf_spec, specs_in
+from symgrad.trace.state import public
 from symgrad.trace.structures import flattened
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from symgrad.emit.files import Package
 
 
+@public
 def emit(
     fun: Callable[..., Any] | Sequence[Callable[..., Any]] | Step, specs: Any, out: str | Path, *,
     what: str | Iterable[str] = "value_and_grad", wrt: Argnums | list[int | str] = 0, name: str | None = None,

@@ -26,7 +26,7 @@ from symgrad.ops.declare.spelling import ctype
 from symgrad.options import TEAM, Options, Target
 from symgrad.pipeline import uncollected
 from symgrad.render import render
-from symgrad.render.functions import Functions
+from symgrad.render.functions import Functions, words_of
 from symgrad.render.package import DispatchView, EntryView, ErrorView, PathView, PortView, PythonView, WatchView
 from symgrad.render.package import functions_text as printed
 from symgrad.render.printer import c_size, index, size_functions
@@ -65,6 +65,12 @@ class Core:
     def arguments(self) -> list[tuple[str, str]]:
         """Its parameters, as type and name."""
         return self.functions.arguments
+
+    @property
+    def held(self) -> list[tuple[Array, str]]:
+        """Its constants, with their names in the C."""
+        said, names = words_of((self.view, *self.functions.parts)), self.functions.names
+        return [(array, names[array]) for array in self.loops.constants if names[array] in said]
 
     @property
     def lines(self) -> set[Line]:
@@ -278,6 +284,10 @@ def entry_view(made: Exported, pad: int, units: Mapping[str, str], *, threads: b
         for k, path in enumerate(made.each, 1):
             notes += [f"{k}. {'; '.join([*path.conditions, *render.work(path.core.loops)])}"]
     notes += [f"{space} bytes of workspace, aligned as malloc aligns; NULL where that is 0"]
+    notes[:0] = [
+        f"holds  {name}: {header_type(a.dtype)}{''.join([f'[{dim}]' for dim in a.shape])}{render.source_of(a)}"
+        for core in [path.core for path in made.each] for a, name in core.held
+    ]
     again = max(path.core.loops.again for path in made.each)
     notes += [f"steps of loops that keep little are computed {1 + again} times"] if again else []
     notes += [f"threads: at most so many, 1 to {TEAM}; the numbers depend on it in their last bits"] * threads

@@ -20,12 +20,16 @@ class Constant:
     """An array as a node's parameter, equal to another one when type, shape and bytes are the same.
 
     So 0.0 and -0.0 stay apart, and two NaNs with the same bits are one.
+
+    Attributes:
+        name: an identifier for it, where it has one.
+        path: how the user's code reads it: ``model.W``.
     """
 
-    __slots__ = ("_key", "array", "name")
+    __slots__ = ("_key", "array", "name", "path")
 
-    def __init__(self, array: np.ndarray[Any, Any], name: str = "") -> None:
-        self.name = name
+    def __init__(self, array: np.ndarray[Any, Any], name: str = "", path: str = "") -> None:
+        self.name, self.path = name, path
         self.array = np.array(array, order="C", copy=True)
         self.array.setflags(write=False)
         self._key = (self.array.dtype, self.array.shape, self.array.tobytes())

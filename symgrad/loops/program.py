@@ -112,6 +112,7 @@ class Array(Frozen):
 
     Attributes:
         data: a constant's elements.
+        path: how the user's code reads it: ``model.W``.
     """
 
     name: str
@@ -120,6 +121,7 @@ class Array(Frozen):
     kind: Kind
     line: Line | None = None
     data: Any = None
+    path: str = ""
 
     @Lazy
     def whole(self) -> Storage:

@@ -10,7 +10,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from symgrad.errors import NOT_FINITE, Missed, NonFiniteError, ShapeError
+from symgrad.errors import FAILED, LEADING_ZERO, NOT_FINITE, Missed, ShapeError
 from symgrad.ir.graphs import reachable
 from symgrad.ir.node import SEVERAL, Node
 from symgrad.ir.notation import Access, Body, How, Number, Role, Statement, Temporary, axes_of
@@ -321,33 +321,42 @@ guard = structured(
 )
 
 
-# -- finite: a check in the run, as an index's is: where what was looked at is NaN or infinite, the call is refused
+# -- checks in the run, as an index's is: where one of what was looked at is not so, the call is refused
 
 
-def _finite_evaluate(x: Any) -> Any:
-    if not np.all(x):
-        raise NonFiniteError(NOT_FINITE)
-    return np.ones_like(x)
+def _checked(name: str, what: str, condition: Callable[[Any], Any], doc: str) -> Any:
+    """Make an op of conditions that all hold, or the call is refused with `what`; they hold of what it is tried on."""
+
+    def evaluate(x: Any) -> Any:
+        if not np.all(x):
+            raise FAILED[what](what)
+        return np.ones_like(x)
+
+    def body(node: Node) -> Body:
+        count, axes = Access(-2, ()), axes_of(node.shape)
+        bad = apply("where", INT, apply("logical_not", BOOL, Access(0, axes)), Number(1, INT), Number(0, INT))
+        good = apply("equal", INT, count, Number(0, INT), dtype=BOOL)  # reads the count, so that it comes behind
+        return Body((
+            Statement(count, How.SET, Number(0, INT), (), node.line),
+            Statement(count, How.ADD, bad, axes, node.line),
+            Statement(count, How.CHECK, count, (), node.line, failure=what),
+            Statement(Access(-1, axes), How.SET, good, axes, node.line),
+        ), (Temporary((), INT),))
+
+    def square(x: Any) -> Any:
+        return np.where(OPS[name](condition(x)), x * x, np.nan)
+
+    return structured(
+        name=name, infer=lambda x: (x.shape, BOOL), evaluate=evaluate, body=body, nondiff=True,
+        sample=(case(square, (3, 2)),), edges=(case(square, (0,)), case(square, ())), doc=doc,
+    )
 
 
-def _finite_body(node: Node) -> Body:
-    count, axes = Access(-2, ()), axes_of(node.shape)
-    bad = apply("where", INT, apply("logical_not", BOOL, Access(0, axes)), Number(1, INT), Number(0, INT))
-    good = apply("equal", INT, count, Number(0, INT), dtype=BOOL)  # reads the count, so that it comes after the check
-    return Body((
-        Statement(count, How.SET, Number(0, INT), (), node.line),
-        Statement(count, How.ADD, bad, axes, node.line),
-        Statement(count, How.CHECK, count, (), node.line, failure=NOT_FINITE),
-        Statement(Access(-1, axes), How.SET, good, axes, node.line),
-    ), (Temporary((), INT),))
-
-
-def _square_of_finite(x: Any) -> Any:
-    return np.where(OPS["finite"](np.isfinite(x)), x * x, np.nan)
-
-
-finite = structured(
-    name="finite", infer=lambda x: (x.shape, BOOL), evaluate=_finite_evaluate, body=_finite_body, nondiff=True,
-    sample=(case(_square_of_finite, (3, 2)),), edges=(case(_square_of_finite, (0,)), case(_square_of_finite, ())),
-    doc="Conditions that all hold: where one does not, a value is NaN or infinite, and the call is refused.",
+finite = _checked(
+    "finite", NOT_FINITE, np.isfinite,
+    "Conditions that all hold: where one does not, a value is NaN or infinite, and the call is refused.",
+)
+leads = _checked(
+    "leads", LEADING_ZERO, lambda x: x * x >= 0,
+    "Conditions that all hold: where one does not, a recurrence is divided by 0, and the call is refused.",
 )

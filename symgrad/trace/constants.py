@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 
 from symgrad.errors import RangeError, UnsupportedError
+from symgrad.ir.names import identifier
 from symgrad.ir.node import Node
 from symgrad.ops.arrays.views import broadcast_to
 from symgrad.ops.declare import leaves
 from symgrad.ops.declare.forms import COMPILED, PARTS
-from symgrad.trace.lines import user_line
+from symgrad.trace.lines import local_name, user_line
 from symgrad.trace.remedies import SPARSE
 from symgrad.trace.state import Trace
 
@@ -25,8 +26,21 @@ def constant(trace: Trace, value: Any, dtype: Any = None) -> Node:
     """Make the node of a plain array or number."""
     array = value if type(value) is np.ndarray and dtype is None else plain(value, dtype)
     native = compiled(array.dtype)
-    name = "" if trace.graph.outside is None else trace.graph.outside.name_of(array)
-    return leaves.make_constant(trace.graph, array if array.dtype == native else array.astype(native), name=name)
+    name, path = _spelled(trace, array, value) if array.ndim else ("", "")
+    made = array if array.dtype == native else array.astype(native)
+    return leaves.make_constant(trace.graph, made, name=name, path=path)
+
+
+def _spelled(trace: Trace, array: np.ndarray[Any, Any], value: Any) -> tuple[str, str]:
+    """Return an identifier for an array, where it has a name, and how the user's code reads it, or its line."""
+    reads = trace.graph.outside
+    name, path = ("", "") if reads is None else reads.name_of(array)
+    if not name and (path := local_name(value)):
+        name = identifier(path)
+    if not name and reads is not None:
+        name, path = reads.part_of(array)
+    line = None if name else user_line()
+    return name, path or (f"at {line}" if line is not None else "")
 
 
 def held(trace: Trace, array: np.ndarray[Any, Any]) -> Node:

@@ -100,6 +100,19 @@ def user_frame() -> FrameType | None:
     return None
 
 
+def local_name(array: Any) -> str:
+    """Return the name by which the user's function that runs knows an array, or what it is a view of, if it has one."""
+    frame = user_frame()
+    if frame is None or not frame.f_code.co_flags & inspect.CO_OPTIMIZED:
+        return ""
+    wanted = [one for one in (array, getattr(array, "base", None)) if one is not None]
+    for name, value in frame.f_locals.items():
+        held = value._plain if hasattr(type(value), "begin_traced") else value  # noqa: SLF001 - a local array
+        if any(held is one for one in wanted):
+            return name if name.isidentifier() else ""
+    return ""
+
+
 def subscripts(frame: FrameType) -> bool:
     """Whether what runs in a frame takes or sets an item or a slice: ``a[i]``."""
     code, at = frame.f_code.co_code, frame.f_lasti

@@ -261,9 +261,18 @@ class Reads:
                 self.nodes[id(stand_in)] = graph.node(leaves.input_, (), params, array.shape, dtype)
         self.found = {node: key for key, node in self.nodes.items()}
 
-    def name_of(self, array: Plain) -> str:
-        """Name an array where it is one of these."""
-        return next((name for _, one, name, _ in self.readings if self.plain[id(one)] is array), "")
+    def name_of(self, array: Plain) -> tuple[str, str]:
+        """Return the name of an array that is one of these, or a copy of one, and what the user reads it by."""
+        for _, stand_in, name, _ in self.readings:
+            one = self.plain[id(stand_in)]
+            if one is array or (one.shape == array.shape and np.array_equal(one, array)):
+                return name, stand_in.name
+        return "", ""
+
+    def part_of(self, array: Plain) -> tuple[str, str]:
+        """Return the name of an array that is a part of one of these, as far as it is known of which."""
+        parts = [one for one in self.readings if np.may_share_memory(self.plain[id(one.stand_in)], array)]
+        return (parts[0].name, f"part of {parts[0].stand_in.name}") if len(parts) == 1 else ("", "")
 
     def values(self) -> dict[Node, Plain]:
         """Return the arrays of the inputs."""

@@ -13,11 +13,6 @@ import numpy as np
 from symgrad.ops.declare.forms import ANSWERS, SCIPYS
 from symgrad.trace.lines import called, is_user_code, spelled
 
-_OPTIMUM = "optimizing outside of the traced function; inside, sg.custom_vjp with the implicit function's rule"
-_ROOT = "scipy.optimize.newton(f, x0), which is traced, or sg.custom_vjp with the implicit function's rule"
-_STEPS = "scipy.integrate.solve_ivp with t_eval= and an explicit method, or odeint"
-_NODES = "scipy.integrate.fixed_quad(f, a, b, n=20)[0], which is traced: a rule of fixed nodes"
-_CHOSEN = "np.where(mask, x, 0), or np.sum(x[mask]), np.mean(x[mask])"
 _FOURIER = (
     "C @ x and -S @ x, the real and the imaginary part, with C, S = np.cos(k), np.sin(k) and "
     "k = 2 * np.pi * np.outer(np.arange(n), np.arange(n)) / n made outside"
@@ -27,32 +22,22 @@ SPARSE = (
     "S @ x, S.T @ y, S.multiply(B) and the like, with S made outside; or the matrix's elements: C = S.tocoo() outside; "
     "y = np.zeros(S.shape[0]); np.add.at(y, C.row, C.data * x[C.col]) in the place of y = S @ x"
 )
-_SYSTEM = (
-    "np.linalg.solve(A, b) with A = S.toarray() made outside; for a large one the steps of conjugate gradients "
-    "in a loop, of products S @ p, which are traced"
-)
 _DRAWN = "standard numbers drawn outside, as an argument: mean + scale * noise"
-_PRINTED = "printing outside of the traced function"
-_SAVED = "saving outside of the traced function"
-_DESIGNED = (
-    "the filter's coefficients designed outside, of plain numbers; inside, scipy.signal.lfilter(b, a, x) or "
-    "sosfilt(sos, x), which are traced"
-)
-_PLACES = "scipy.ndimage.map_coordinates(x, places, order=1), which is traced: linear between the elements"
 _WINDOWS = "np.lib.stride_tricks.sliding_window_view(np.pad(x, k // 2), k)"
-_LIKELIHOOD = (
-    "the optimum found outside, with the gradient of -np.sum(scipy.stats.norm.logpdf(x, loc, scale)) or its like"
-)
-_FORMULA = "its formula of np.* and scipy.special functions; docs/scipy.md lists the distributions that have an answer"
 _OUTSIDE = "its result for plain arrays, made outside of the traced function and passed as an argument"
-_EXTERN = "; for its derivative, sg.extern with C of both"
+_AS_FUNCTION = "np.{}(array, ...), the function, which is traced, in place of a plain array's method"
 
 OTHERWISE: dict[str, str] = {
-    **dict.fromkeys(("quad", "quad_vec", "dblquad", "tplquad", "nquad"), _NODES),
-    **dict.fromkeys(("solve_bvp", "ode"), _STEPS),
-    **dict.fromkeys(("brentq", "brenth", "bisect", "ridder", "toms748"), _ROOT),
+    **dict.fromkeys(
+        ("quad", "quad_vec", "dblquad", "tplquad", "nquad"),
+        "scipy.integrate.fixed_quad(f, a, b, n=20)[0], which is traced: a rule of fixed nodes"),
+    **dict.fromkeys(
+        ("solve_bvp", "ode"), "scipy.integrate.solve_ivp with t_eval= and an explicit method, or odeint"),
+    **dict.fromkeys(
+        ("brentq", "brenth", "bisect", "ridder", "toms748"),
+        "scipy.optimize.newton(f, x0), which is traced, or sg.custom_vjp with the implicit function's rule"),
     "interp1d": "np.interp(x, points, values)",
-    "nonzero": _CHOSEN,
+    "nonzero": "np.where(mask, x, 0), or np.sum(x[mask]), np.mean(x[mask])",
     **dict.fromkeys(("fft", "rfft", "hilbert", "welch", "stft", "spectrogram", "periodogram"), _FOURIER),
     **dict.fromkeys(("eig", "eigvals", "schur"), _SPECTRUM),
     "poly1d": "np.polyval(p, x)",
@@ -64,30 +49,40 @@ OTHERWISE: dict[str, str] = {
     "fromiter": "np.stack([...])",
     "nditer": "for value in x.ravel()",
     "matrix": "the array itself, with a @ b for products",
-    **dict.fromkeys(("savetxt", "save", "savez", "savez_compressed", "write_array"), _SAVED),
-    **dict.fromkeys(("array2string", "array_str", "array_repr"), _PRINTED),
+    **dict.fromkeys(
+        ("savetxt", "save", "savez", "savez_compressed", "write_array"), "saving outside of the traced function"),
+    **dict.fromkeys(("array2string", "array_str", "array_repr"), "printing outside of the traced function"),
     "pearsonr": "np.corrcoef(x, y)[0, 1]",
     "rankdata": "np.argsort(np.argsort(x)) + 1, of values that differ",
     "gaussian_kde": "np.mean(scipy.stats.norm.pdf(q[:, None], x, h), axis=1), at the places q with the width h",
-    "fit": _LIKELIHOOD,
-    **dict.fromkeys(("pdf", "logpdf", "pmf", "logpmf", "cdf", "logcdf", "sf", "logsf", "ppf", "isf"), _FORMULA),
+    "fit":
+    "the optimum found outside, with the gradient of -np.sum(scipy.stats.norm.logpdf(x, loc, scale)) or its like",
+    **dict.fromkeys(
+        ("pdf", "logpdf", "pmf", "logpmf", "cdf", "logcdf", "sf", "logsf", "ppf", "isf"),
+        "its formula of np.* and scipy.special functions; docs/scipy.md lists the distributions that have an answer"),
     **dict.fromkeys(("find_peaks", "argrelextrema", "argrelmax", "argrelmin"), "x[places] of places found outside"),
     **dict.fromkeys(("medfilt", "median_filter"), f"np.median({_WINDOWS}, axis=-1)"),
     **dict.fromkeys(("maximum_filter", "grey_dilation"), f"np.max({_WINDOWS}, axis=-1)"),
     **dict.fromkeys(("minimum_filter", "grey_erosion"), f"np.min({_WINDOWS}, axis=-1)"),
     **dict.fromkeys(("resample", "resample_poly"), "np.interp(np.linspace(0, len(x) - 1, n), np.arange(len(x)), x)"),
-    **dict.fromkeys(("zoom", "rotate", "shift", "affine_transform", "geometric_transform"), _PLACES),
-    **dict.fromkeys(("spsolve", "spsolve_triangular", "splu", "cg", "gmres", "bicg", "bicgstab", "minres"), _SYSTEM),
+    **dict.fromkeys(
+        ("zoom", "rotate", "shift", "affine_transform", "geometric_transform"),
+        "scipy.ndimage.map_coordinates(x, places, order=1), which is traced: linear between the elements"),
+    **dict.fromkeys(
+        ("spsolve", "spsolve_triangular", "splu", "cg", "gmres", "bicg", "bicgstab", "minres"),
+        "np.linalg.solve(A, b) with A = S.toarray() made outside; for a large one the steps of conjugate gradients "
+        "in a loop, of products S @ p, which are traced"),
     **dict.fromkeys(("eigs", "eigsh", "svds"), f"{_SPECTRUM}, of S.toarray() for a small one"),
 }
 """What is written in the place of functions, by their names."""
 
 ROOMS: dict[str, str] = {
-    "scipy.sparse": SPARSE, "scipy.optimize": _OPTIMUM, "numpy.random": _DRAWN,
-    "numpy.fft": f"matrices made outside, as for fft: {_FOURIER}",
-    "scipy.fft": f"matrices made outside, as for fft: {_FOURIER}",
-    "numpy.emath": "np.sqrt, np.log and their like, of numbers for which these are real",
-    "numpy.lib.scimath": "np.sqrt, np.log and their like, of numbers for which these are real",
+    "scipy.sparse": SPARSE, "numpy.random": _DRAWN,
+    "scipy.optimize":
+    "optimizing outside of the traced function; inside, sg.custom_vjp with the implicit function's rule",
+    **dict.fromkeys(("numpy.fft", "scipy.fft"), f"matrices made outside, as for fft: {_FOURIER}"),
+    **dict.fromkeys(
+        ("numpy.emath", "numpy.lib.scimath"), "np.sqrt, np.log and their like, of numbers for which these are real"),
     "numpy.ma": "np.where(mask, fill, data) with the plain data and mask",
     "numpy.matrixlib": "np.ndarray, with a @ b for products",
     "numpy.testing": "comparing outside of the traced function, what its compiled form returns",
@@ -100,7 +95,8 @@ ROOMS: dict[str, str] = {
     "scipy.stats": "np.mean, np.var, np.corrcoef or np.quantile for a statistic; ranks, tests and fits of plain arrays "
     "outside of the traced function",
     "scipy.linalg": "scipy.linalg.cholesky, lu, qr, svd or eigh, which are traced",
-    "scipy.signal": _DESIGNED,
+    "scipy.signal": "the filter's coefficients designed outside, of plain numbers; inside, "
+    "scipy.signal.lfilter(b, a, x) or sosfilt(sos, x), which are traced",
     "scipy.ndimage": "labels and distances of plain arrays outside; inside, scipy.ndimage.convolve, gaussian_filter "
     "and map_coordinates of order 0 and 1, which are traced",
 }
@@ -123,7 +119,7 @@ def remedy(function: Any) -> str:
         known = own in ANSWERS or own is None
         return MATHS.get(name) or (f"{same}({'x, y' if getattr(own, 'nin', 1) == 2 else 'x'})" if known else _OUTSIDE)
     if type(of).__module__ == "numpy" and hasattr(of, "dtype"):
-        return f"np.{name}(array, ...), the function, which is traced, in place of a plain array's method"
+        return _AS_FUNCTION.format(name)
     if type(function) is np.ufunc and not module:
         return OTHERWISE["vectorize"]
     if isinstance(function, type) and issubclass(function, np.number):
@@ -142,7 +138,9 @@ def nearest(name: str, module: str) -> str:
         if within(module_of(function), package) and not isinstance(function, type) and function.__name__ != name
     }
     found = difflib.get_close_matches(name, near, 1, 0.7)
-    return f"{near[found[0]]}, the nearest name that has an answer; or {_OUTSIDE}" if found else f"{_OUTSIDE}{_EXTERN}"
+    if not found:
+        return f"{_OUTSIDE}; for its derivative, sg.extern with C of both"
+    return f"{near[found[0]]}, the nearest name that has an answer; or {_OUTSIDE}"
 
 
 def within(module: str, room: str) -> bool:
@@ -153,8 +151,7 @@ def within(module: str, room: str) -> bool:
 def method_remedy(name: str) -> str:
     """Say what to write in the place of a method of an object that nobody knows, as ``np.ones(3).dot`` is one."""
     if hasattr(np.ndarray, name):
-        return f"np.{name}(array, ...), the function, which is traced, in place of a plain array's method" if (
-            getattr(np, name, None) in ANSWERS) else ""
+        return _AS_FUNCTION.format(name) if getattr(np, name, None) in ANSWERS else ""
     return _DRAWN if hasattr(np.random.Generator, name) else OTHERWISE.get(name, "")
 
 

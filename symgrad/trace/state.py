@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import CodeType, FrameType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from symgrad.ir.evaluate import evaluate
 from symgrad.ir.node import Graph, Node
@@ -16,12 +16,14 @@ from symgrad.ir.program import Program
 from symgrad.ir.shapes import Dim, simplified
 from symgrad.ops.declare import leaves
 from symgrad.options import Options
-from symgrad.trace.lines import in_scipy, is_user_code, user_line
+from symgrad.trace.lines import in_scipy, is_user_code, passes_on, shortened, user_line
 
 if TYPE_CHECKING:
     from symgrad.trace.control.branches import Branches
 
 _F = TypeVar("_F", bound="Callable[..., Any]")
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 class Trace:
@@ -200,6 +202,32 @@ def unwatched(function: _F) -> _F:
 def current() -> Trace | None:
     """Return the trace that runs in this thread, or None."""
     return active.traces[-1] if active.traces else None
+
+
+def shows_frames(options: Options) -> bool:
+    """Whether an error keeps symgrad's frames: in a trace, which is in a call that will leave them out; to verify."""
+    return bool(active.traces) or options.verifies
+
+
+def public(function: Callable[P, R]) -> Callable[P, R]:
+    """Mark a function that users call: what it raises ends in their line, with one frame of symgrad's before."""
+    return functools.wraps(function)(trimmed(function))
+
+
+def trimmed(function: Callable[P, R]) -> Callable[P, R]:
+    """Do what `public` does for a function that is made at each call, which needs no name: that takes as long again."""
+
+    @passes_on
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return function(*args, **kwargs)
+        except Exception as error:
+            if shows_frames(Options()):
+                raise
+            __tracebackhide__ = True  # IPython and pytest go past this frame
+            raise shortened(error)  # noqa: B904 - it is the same
+
+    return call  # type: ignore[no-any-return]
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from __future__ import annotations
 import sys
 import threading
 from collections import OrderedDict, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import is_dataclass
 from functools import partial
 from types import BuiltinFunctionType, EllipsisType, FunctionType, MethodType, ModuleType, SimpleNamespace
@@ -113,8 +113,12 @@ def flattened(tree: Any, *, is_leaf: Callable[[Any], bool] | None = None) -> tup
 def behind(tree: Any, leaves: Sequence[Any], statics: Iterable[Any]) -> list[Any]:
     """List what comes with arguments that has code: the classes of objects, functions in their attributes, statics."""
     found: list[Any] = []
-    kinds = [kind for kind in _tree_kinds(tree) if kind not in _of_pattern]
-    level: list[Any] = [optree.tree_unflatten(tree, leaves)] if any(map(_known.get, kinds)) else []
+    kinds: set[Any] = set()
+    level = [tree]
+    while level:
+        kinds.update([one.type for one in level])
+        level = [child for one in level if not one.is_leaf() for child in one.children()]
+    level = [optree.tree_unflatten(tree, leaves)] if any(map(_known.get, kinds - _of_pattern)) else []
     while level:
         objects = [one for one in level if _known.get(type(one)) and not (_is_setting(one) or is_pattern(one))]
         found += [*map(type, objects), *[one for one in level if callable(one) and _is_setting(one)]]
@@ -128,14 +132,6 @@ def behind(tree: Any, leaves: Sequence[Any], statics: Iterable[Any]) -> list[Any
     return found
 
 
-def _tree_kinds(tree: Any) -> Iterator[Any]:
-    """List the types of all nodes of a tree."""
-    level = [tree]
-    while level:
-        yield from [one.type for one in level]
-        level = [child for one in level if not one.is_leaf() for child in one.children()]
-
-
 def _registered(value: Any) -> bool:
     """Register the class of a leaf, if it is one of objects that have attributes; return whether it was."""
     kind = type(value)
@@ -143,34 +139,25 @@ def _registered(value: Any) -> bool:
         if kind in _known:
             return _known[kind]
         own = next((entry[1:] for entry in _patterns if entry[0](kind)), None)
-        _known[kind] = found = own is not None or _is_setting(value) or _is_structure(value)
+        apart: Any = None
+        together: Any = None
+        entry: Any = optree.GetAttrEntry
         if own is not None:
             apart, together = own
             _of_pattern.add(kind)
-            optree.register_pytree_node(
-                kind, apart, lambda data, parts: together(kind, data, parts), path_entry_type=optree.GetAttrEntry,
-                namespace=NAMESPACE,
-            )
         elif _is_setting(value):
-            optree.register_pytree_node(
-                kind, lambda value: ((), Fixed(value), ()), _value_of, namespace=NAMESPACE,
-            )
-        elif found and issubclass(kind, _ITEMS):
+            apart, together = lambda setting: ((), Fixed(setting), ()), lambda _kind, fixed, _parts: fixed.value
+        elif _is_structure(value) and issubclass(kind, _ITEMS):
+            apart, together = _items_apart, _items_together
             entry = optree.MappingEntry if issubclass(kind, dict) else optree.SequenceEntry
+        elif _is_structure(value):
+            apart, together = _apart, _together
+        _known[kind] = apart is not None
+        if apart is not None:
             optree.register_pytree_node(
-                kind, _items_apart, lambda data, parts: _items_together(kind, data, parts), path_entry_type=entry,
-                namespace=NAMESPACE,
+                kind, apart, partial(together, kind), path_entry_type=entry, namespace=NAMESPACE,
             )
-        elif found:
-            optree.register_pytree_node(
-                kind, _apart, lambda data, parts: _together(kind, data, parts), path_entry_type=optree.GetAttrEntry,
-                namespace=NAMESPACE,
-            )
-        return found
-
-
-def _value_of(fixed: Any, _parts: Any) -> Any:
-    return fixed.value
+        return _known[kind]
 
 
 def _is_setting(value: Any) -> bool:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import sys
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -198,3 +200,34 @@ def test_directions_of_arguments_with_an_underscore(tmp_path):
     assert "const double *exp_dot" in (package.folder / "squares.h").read_text()
     ran = make(package.folder, "check", "EXACT=1")
     assert ran.returncode == 0, ran.stdout + ran.stderr
+
+
+RNG = np.random.default_rng(0)
+W, PLACES, SETTINGS = RNG.random((40, 3)), RNG.permutation(40), {"W": RNG.random(40), "größe": RNG.random(40)}
+MODEL = SimpleNamespace(layers=[RNG.random((40, 3)), {"double": RNG.random(40)}], bias=RNG.random(40))
+
+
+def reads_arrays(x: Any, scale: Any = RNG.random(40)) -> Any:  # noqa: B008 - a default is what is looked at
+    i, value = np.log(MODEL.bias), np.sqrt(MODEL.bias)  # names that loops and results of the C have
+    hidden = np.tanh(W @ x)[PLACES] * SETTINGS["W"] + MODEL.layers[0] @ x * MODEL.layers[1]["double"]
+    hidden = hidden * SETTINGS["größe"] + i * x[0] + value * x[1]
+    return np.sum(hidden * scale + W[:, 1] * x[2] + np.exp(MODEL.bias) * x[1])
+
+
+HOLDS = {
+    "W": "", "W_2": "(part of W)", "PLACES": "", "SETTINGS_W": "(SETTINGS['W'])", "grosse": "(SETTINGS['größe'])",
+    "MODEL_layers_0": "(MODEL.layers[0])", "double_": "(MODEL.layers[1]['double'])", "i": "", "value_2": "(value)",
+    "scale": "(reads_arrays.scale)", "c10": "(at test_names.py)",
+}
+"""What stands in the header beside the constants' names, which are without a name only where the array has none."""
+
+
+def test_arrays_that_a_function_reads_have_their_names(tmp_path):
+    """Names of the user's, made valid and unlike; the header says of each how the user's code reads it."""
+    sg.emit(reads_arrays, ("f64[3]",), tmp_path, name="held")
+    assert make(tmp_path, "check").returncode == 0
+    header, text = [(tmp_path / f"held.{end}").read_text() for end in "hc"]
+    said = dict(re.findall(r" \* holds  held_core_(\w+): [\w\[\]]+ *(.*)", header))
+    found = set(re.findall(r"static const \w+ held_core_(\w+)\[", text))
+    assert found == said.keys()
+    assert {name: re.sub(":[0-9]+", "", rest) for name, rest in said.items()} == HOLDS

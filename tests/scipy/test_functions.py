@@ -62,6 +62,10 @@ sd.cdist(X, Y, 'sqeuclidean')|sd.cdist(X, Y, 'cityblock')|sd.cdist(X, Y, 'chebys
 sd.cdist(X, Y, 'cosine')|sd.cdist(X, Y, 'correlation')|sd.cdist(X, Y, 'braycurtis')|sd.cdist(X, Y, 'canberra')
 sd.cdist(X, Y, 'seuclidean')|sd.cdist(X, Y, 'mahalanobis')|sd.pdist(X)|sd.pdist(X, 'cosine')
 sd.cdist(X, Y, 'mahalanobis', VI=A @ A.T)|sd.cdist(X, Y, 'euclidean', w=p)|sd.squareform(sd.pdist(X))
+sd.cdist(X, Y, 'jaccard')|sd.pdist(X, 'hamming', w=p)|sd.cdist(X > 0, Y > 0, 'yule')|sd.cdist(X > -0.5, Y > -1, 'dice')
+sd.cdist(X, Y, 'rogerstanimoto')|sd.cdist(X > -0.5, Y > -1, 'sokalsneath')|sd.pdist(X > 0, 'russellrao')
+sd.cdist(X * X, Y * Y, 'jensenshannon')|sd.dice(b, k)|sd.cdist(X, Y, sd.cosine)|sd.pdist(X, sd.seuclidean)
+sd.cdist(X, Y, lambda u, v: np.log1p(np.sum((u - v) ** 2)))|sd.pdist(X, lambda u, v, w: np.sum(w * u * v), w=p)
 sd.squareform(v[:6])|sd.squareform(sd.squareform(v[:6]), checks=False)|sd.euclidean(b, k)|sd.cosine(b, k)
 sd.sqeuclidean(b, k)|sd.cityblock(b, k)|sd.chebyshev(b, k)|sd.correlation(b, k)|sd.minkowski(b, k, 3)
 sd.canberra(b, k)|sd.mahalanobis(b, k, A @ A.T)|sd.braycurtis(b, k)|sd.jensenshannon(p, b * b)|nd.convolve(I, K)
@@ -145,10 +149,22 @@ def test_quotients_of_gamma_functions_at_their_poles() -> None:
         np.testing.assert_allclose(got, getattr(sc, name)(x, y), rtol=1e-9, err_msg=name)
 
 
+def apart(u: Any, v: Any) -> Any:
+    return u - v
+
+
+def larger(u: Any, v: Any) -> Any: return u if np.sum(u) > np.sum(v) else v
+
+
 @pytest.mark.parametrize(("call", "words"), [
     (la.schur, "scipy.linalg.schur"),
     (lambda x: la.solve(x, x[0], assume_a="banded"), "assume_a='banded'"),
-    (lambda x: sd.cdist(x, x, "jaccard"), "metric='jaccard'"),
+    (lambda x: sd.cdist(x, x, "manhattan"), "scipy.spatial.distance has no metric 'manhattan'"),
+    (lambda x: sd.pdist(x, "dice", w=x[0]), "scipy.spatial.distance.pdist(..., metric='dice', w=)"),
+    (lambda x: sd.cdist(x, x, apart), "the metric apart() returns shape (3,) for two points"),
+    (lambda x: sd.cdist(x, x, larger), "def larger(u: Any, v: Any) -> Any: return u if np.sum(u) > np.sum(v) else v"),
+    (lambda x: sd.cdist(x, x[:, :1]), "scipy.spatial.distance.cdist of points with 3 and 1 coordinates"),
+    (lambda x: sd.cdist(x, x, out=np.zeros((3, 2))), "scipy.spatial.distance.cdist gives (3, 3), and out= has (3, 2)"),
     (lambda x: sd.pdist(x[0]), "a point in each row"),
     (lambda x: ss.hilbert(x[0]), "scipy.signal.hilbert"),
     (lambda x: nd.zoom(x, 2.0, order=1), "scipy.ndimage.zoom"),
@@ -164,6 +180,53 @@ def test_what_is_refused_names_the_function_and_the_line(call: Any, words: str) 
         sg.jit(call, options=INTERPRETED)(np.eye(3) + 0.5)
     assert words in str(error.value)
     assert "test_functions.py:" in str(error.value)
+
+
+def test_a_metric_is_the_function_that_was_given_and_not_another_of_its_name() -> None:
+    def cosine(u: Any, v: Any) -> Any:
+        return np.sum(u * v)
+
+    def m(u: Any, v: Any, p: Any) -> Any:  # which SciPy gives Minkowski's order, for it is called as that
+        return np.sum(np.abs(u - v) ** p)
+
+    x, y = ARRAYS["X"], ARRAYS["Y"]
+    found = sg.jit(lambda x, y: (sd.cdist(x, y, cosine), sd.pdist(x, m)), options=INTERPRETED)(x, y)
+    np.testing.assert_allclose(found[0], sd.cdist(x, y, cosine), rtol=1e-13)
+    np.testing.assert_allclose(found[1], sd.pdist(x, m), rtol=1e-13)
+
+
+def test_distances_of_any_number_of_points_and_of_one_and_written_where_one_says() -> None:
+    def near(u: Any, v: Any) -> Any:
+        return np.exp(-np.sum((u - v) ** 2))
+
+    f = sg.jit(lambda x: sd.cdist(x, x, near), specs=("f64[n,3]",), options=INTERPRETED)
+    for x in (ARRAYS["X"], ARRAYS["X"][:2]):
+        np.testing.assert_allclose(f(x), sd.cdist(x, x, near), rtol=1e-13)
+    assert sg.jit(lambda x: sd.pdist(x, near), options=INTERPRETED)(ARRAYS["X"][:1]).shape == (0,)
+
+    def written(x: Any) -> Any:
+        out = np.zeros((len(x), len(x)))
+        return sd.cdist(x, x, out=out) + out
+
+    np.testing.assert_allclose(sg.jit(written, options=INTERPRETED)(x), 2 * sd.cdist(x, x), rtol=1e-13)
+
+
+@pytest.mark.parametrize("compiler", [None, "none"])
+def test_a_filter_is_not_divided_by_0(compiler: str | None) -> None:
+    """SciPy refuses that; a traced coefficient is looked at in each call."""
+    options, b, a, x = sg.Options(compiler=compiler), [1.0, 0.3], np.array([2.0, 0.5, 0.2]), np.arange(4.0)
+    zero, words = np.array([0.0, 0.5, 0.2]), r"the filter coefficient a\[0\] is 0"
+    f = sg.jit(lambda a, x: ss.lfilter(b, a, x), options=options)
+    many = sg.vmap(f, in_axes=(0, None), options=options)
+    slope = sg.grad(lambda a, x: np.sum(f(a, x) ** 2), options=options)
+    for call, good, bad in ((f, a, zero), (many, np.stack([a, 2 * a]), np.stack([a, zero])), (slope, a, zero)):
+        before = call(good, x)
+        with pytest.raises(ValueError, match=words):
+            call(bad, x)
+        np.testing.assert_array_equal(call(good, x), before)
+    np.testing.assert_allclose(f(a, x), ss.lfilter(b, a, x), rtol=1e-14)
+    with pytest.raises(ValueError, match=words + r"\n(.|\n)*instead: coefficients divided by the first one"):
+        sg.jit(lambda x: ss.lfilter(b, [0.0, 0.5], x), options=options)(x)
 
 
 def test_a_function_of_scipy_itself_is_differentiated() -> None:

@@ -111,6 +111,47 @@ def test_the_traceback_of_every_call_ends_in_the_cell(monkeypatch, text):
     assert traceback.extract_tb(caught.value.__traceback__)[-1].filename == name
 
 
+@pytest.mark.parametrize("text", [
+    "sg.jit(loss)(x)", "sg.jit(loss).lower(x)", "sg.jit(loss).bind(x)", "sg.jit(loss).cost(x)",
+    "sg.vmap(loss)(x[None])", "sg.jit(loss).memory(x)", "sg.jit(loss).to_sympy(x)", "sg.vjp(loss, x)",
+    "sg.scan(lambda c, _: (loss(c), c), x, x)", "sg.fori_loop(0, 3, lambda k, c: loss(c), x)", "sg.hessian(loss)(x)",
+    "sg.while_loop(lambda c: c[0] < 1, loss, x)", "sg.jit(lambda x: sg.cond(x[0] > 0, loss, np.sum, x))(x)",
+    "sg.emit(loss, (x,), out)", "sg.linearize(loss, x)", "sg.jvp(loss, (x,), (x,))",
+])
+def test_one_frame_of_symgrads_stands_between_the_call_and_the_line_that_is_refused(monkeypatch, tmp_path, text):
+    monkeypatch.delenv("SYMGRAD_VERIFY")
+    names: dict[str, Any] = {"np": np, "sg": sg, "x": X, "out": tmp_path}
+    exec("def loss(x):\n    return np.sum(np.roots(x))", names)
+    assert between(text, names)[0] == "loss"
+
+
+@pytest.mark.parametrize("text", [
+    "f.lower('a')", "f.lower()", "f.bind('a')", "f.bind(sg.spec('f64[3]'))", "f.c_source", "f.address",
+    "f.prototype", "f.report()", "f.cost()", "f.report(1)", "f.low_level_callable(signature='f')",
+    "sg.vjp(h, 'a')", "sg.vjp(h, x)[1](np.ones(2))", "sg.check_grads(h, ('a',))",
+    "sg.linearize(h, x)[1]('a')", "sg.jvp(h, x, x)",
+    "sg.scan(h, 0.0, x)", "g(x, np.array([7]))",
+])
+def test_one_frame_of_symgrads_stands_below_a_call_that_is_refused(monkeypatch, text):
+    """Also where C answers a call, which has been compiled before."""
+    monkeypatch.delenv("SYMGRAD_VERIFY")
+    g = sg.jit(lambda x, k: x[k])
+    g(X, np.array([1]))
+    names = {"np": np, "sg": sg, "x": X, "f": sg.jit(np.sin), "g": g, "h": lambda x: 2 * np.sin(x)}
+    assert between(text, names)[0] in {"<module>", "<lambda>"}
+
+
+def between(text: str, names: dict[str, Any]) -> list[str]:
+    """Return the names of the last frame, and of symgrad's, of which there is one at most."""
+    with pytest.raises((SymgradError, TypeError)) as caught:
+        exec(text, names)
+    frames = traceback.extract_tb(caught.value.__traceback__)
+    own = [frame.name for frame in frames if frame.filename.startswith(str(Path(sg.__file__).parent))]
+    assert len(own) <= 1
+    users = [frame.name for frame in frames if frame.name not in own]
+    return [users[-1], *own]
+
+
 @pytest.mark.parametrize(("text", "last"), [
     ("unknown(x)", "loss"), ("{}['a'] + x", "loss"), ("x.no_such_attribute", "loss"), ("json.loads('{')", "raw_decode"),
     ("x", ""), ("(x[0], x)", ""),

@@ -31,7 +31,7 @@ from typing import Any
 import numpy as np
 
 from symgrad.api.call.reads import EVERY, SHOWN, WHOLE, Import, Paths, code_reads
-from symgrad.errors import Line, SymgradError, warn, warn_once
+from symgrad.errors import SymgradError, warn_once
 from symgrad.ops.declare.forms import COMPILED, is_traced
 from symgrad.trace.constants import is_sparse, means_more
 from symgrad.trace.control.branches import Branches
@@ -51,7 +51,6 @@ LONG, SEEN, DEEP = 1000, 10_000, 20
 _NUMBERS = (bool, int, float, complex, str, bytes, type(None))
 _CONTAINERS = (list, tuple, dict, deque)
 _DICTS = frozenset({dict, OrderedDict, defaultdict, Counter})
-_GETTERS = (attrgetter, methodcaller)
 _CALLED = frozenset({
     "__call__", "__getitem__", "__len__", "__iter__", "__getattr__", "__add__", "__radd__", "__sub__", "__rsub__",
     "__mul__", "__rmul__", "__matmul__", "__rmatmul__", "__truediv__", "__pow__", "__neg__",
@@ -68,8 +67,6 @@ _GONE = (AttributeError, LookupError, ValueError, ReferenceError)
 
 UNNOTICED = "changes in it are not noticed by compiled functions"
 """What is true of what is not looked at in each call."""
-
-_warned: set[tuple[Line | None, str]] = set()
 
 
 @dataclass
@@ -451,10 +448,13 @@ class _Survey:
             if name in inner.__code__.co_freevars:
                 cell = (inner.__closure__ or ())[inner.__code__.co_freevars.index(name)]
                 self.place(Slot(cell, "cell_contents", partial(getattr, cell), partial(setattr, cell)), name, paths)
-            elif name in names or not (name in reads.texts or _is_exception(getattr(builtins, name, None))):
+                continue
+            pythons = getattr(builtins, name, None)
+            is_error = isinstance(pythons, type) and issubclass(pythons, BaseException)
+            if name in names or not (name in reads.texts or is_error):
                 self.named(names, name, name, paths)  # a name of Python's own may be one of the module's later
-                if name not in names and not _is_pythons(getattr(builtins, name, None)):
-                    self.named(vars(builtins), name, name, paths)
+                if name not in names and not isinstance(pythons, (types.BuiltinFunctionType, type)):
+                    self.named(vars(builtins), name, name, paths)  # what somebody has put among builtins
         for one in reads.imports:
             self.imported(one, names)
         called = not any(inner is _unwrapped(one)[-1] for one in self.roots)
@@ -465,7 +465,7 @@ class _Survey:
 
     def keeps(self, value: Any) -> None:
         """Go on with the user's functions and objects that something of a library's keeps, as `np.vectorize` does."""
-        if isinstance(value, _GETTERS):  # they say their names by their texts alone
+        if isinstance(value, (attrgetter, methodcaller)):  # they say their names by their texts alone
             texts = {part for one in re.findall(r"'([\w.]+)'", repr(value)) for part in one.split(".")}
             self.texts |= texts
             self.attributes |= dict.fromkeys(texts, EVERY)
@@ -507,10 +507,6 @@ class _Survey:
             self.named(vars(module), one.attribute, f"{name}.{one.attribute}", EVERY)
             if (inner := sys.modules.get(label := f"{name}.{one.attribute}")) is not None:
                 self.stack.append(partial(self.object, inner, label, one.alias))
-
-    def names_of(self, holder: type) -> Any:
-        """Return the names of a class: the same view of them each time, for it is known by its identity."""
-        return self.classes.setdefault(holder, vars(holder))
 
     def named(self, holder: dict[Any, Any], name: Any, label: str, paths: Paths) -> None:
         """Look at what stands in a dict by its name."""
@@ -573,7 +569,7 @@ class _Survey:
         """Whether an iterator is none of a library's own, no object of the user's, no file, and code has its name."""
         if isinstance(value, IOBase) or _is_users(value):
             return False
-        if type(holder) is dict and "__builtins__" in holder:
+        if _is_named(holder):
             return of_the_user(holder.get("__file__") or "<string>")
         return not self.whole or name in self.attributes or type(holder) is types.CellType
 
@@ -609,6 +605,9 @@ class _Survey:
             )
             get = value.__getitem__ if isinstance(value, tuple) else inside.get
             shown = f"{label}[{key!r}]"
+            if slot.key == "__defaults__" and isinstance(slot.holder, types.FunctionType) and not path:
+                code = slot.holder.__code__
+                shown = f"{code.co_name}.{code.co_varnames[code.co_argcount - len(value) + key]}"
             self.stack.append(partial(self.value, get, key, shown, further, inside, place, only_arrays=only_arrays))
 
     def object(self, value: Any, label: str, called: Any = None, *, every: bool = False) -> None:
@@ -653,7 +652,8 @@ class _Survey:
             nearer = classes[: classes.index(holders[0])] if holders else classes if missed else ()
             for kind in users:
                 if kind in nearer or kind in holders:
-                    self.place(Slot(kind, name, self.names_of(kind).get, partial(setattr, kind)), shown, paths)
+                    held = self.classes.setdefault(kind, vars(kind))  # one view, for it is known by its identity
+                    self.place(Slot(kind, name, held.get, partial(setattr, kind)), shown, paths)
                 if isinstance(found := vars(kind).get(name), property):
                     self.stack.append(partial(self.function, found.fget))
         for kind in [kind for kind in users if not _is_installed(kind)]:
@@ -781,15 +781,6 @@ def _is_installed(value: Any) -> bool:
     return file is not None and is_user_code(file) and not of_the_user(file)
 
 
-def _is_pythons(value: Any) -> bool:
-    """Whether something is a function or a class that is written in C: not what somebody has put among builtins."""
-    return isinstance(value, (types.BuiltinFunctionType, type))
-
-
-def _is_exception(value: Any) -> bool:
-    return isinstance(value, type) and issubclass(value, BaseException)
-
-
 def _has_attributes(value: Any) -> bool:
     """Whether something is a function of the user's, or an object of Python's own with attributes: `Namespace`."""
     kind = type(value)
@@ -843,10 +834,7 @@ def captured_rng(
             _set_state(value, state)
         states[id(value)] = value, start
         shown = f"the random generator {name!r}"
-        if (line, shown) in _warned:
-            continue
-        _warned.add((line, shown))
-        warn(str(SymgradError(
+        warn_once(f"{line} {shown}", str(SymgradError(
             f"{getattr(fun, '__name__', 'the function')}() draws from {shown} once, while it is traced: the "
             "numbers are constants in every call", line=line,
             instead="draw outside and pass the numbers as an argument",

@@ -54,7 +54,7 @@ from symgrad.trace.lines import shortened
 from symgrad.trace.numpy.replaced import kept_by_caches, standing_for
 from symgrad.trace.outside import constants_for
 from symgrad.trace.signature import Signature, Spec, signature_of, spec
-from symgrad.trace.state import Trace, active, current
+from symgrad.trace.state import Trace, active, current, public, shows_frames
 from symgrad.trace.structures import behind
 from symgrad.trace.trace import ALSO, argument, returned, trace
 
@@ -63,7 +63,7 @@ if TYPE_CHECKING:
 
     from symgrad.api.report import Cost, Memory
 
-ALSO += ["symgrad.api.modes.initial_values", "symgrad.api.modes.matrix_functions"]
+ALSO += [f"symgrad.api.modes.{name}" for name in ("distances", "initial_values", "matrix_functions")]
 
 Short = Callable[[tuple[Any, ...]], Any]
 
@@ -242,9 +242,9 @@ class Function(Generic[P, R]):
         """
         result: R
         shorts = () if kwargs or active.entered else self._shorts
-        if shorts and (result := shorts[0](args)) is not MISS:
-            return result
         try:
+            if shorts and (result := shorts[0](args)) is not MISS:
+                return result
             for short in shorts[1:]:
                 if (result := short(args)) is not MISS:
                     self._next_by(short)
@@ -257,9 +257,9 @@ class Function(Generic[P, R]):
             entry, result = self._taken(
                 self._find(call), call, lambda path, leaves: path.call.finish(path.call.flat(leaves)))
         except Exception as error:
-            if self._options.verifies or active.entered:
+            if shows_frames(self._options):  # as `public`, without its call
                 raise
-            __tracebackhide__ = True  # IPython and pytest go past this frame
+            __tracebackhide__ = True
             raise shortened(error)  # noqa: B904 - it is the same
         if not active.outside and entry.short is not None:
             self._next_by(entry.short)
@@ -278,6 +278,7 @@ class Function(Generic[P, R]):
         """Let the next calls try a short way first, then those before: of other conditions, or of other sizes."""
         self._shorts = (short, *[one for one in self._shorts if one is not short][: AT_HAND - 1])
 
+    @public
     def bind(self, *args: Any, out: Any = None, **kwargs: Any) -> Callable[[], Any]:
         """Bind the function to arrays: a function of nothing that runs it on what the arrays hold then.
 
@@ -702,6 +703,7 @@ class Function(Generic[P, R]):
 
     # -- looking at it
 
+    @public
     def lower(self, *args: Any, **kwargs: Any) -> Lowered:
         """Trace, derive and optimize for arguments or specs, without compiling.
 
@@ -713,6 +715,7 @@ class Function(Generic[P, R]):
         stages, program, _, tree, *_ = self._staged(signature, call.leaves)
         return Lowered(self, signature, stages, program, tree, call.leaves)
 
+    @public
     def to_sympy(self, *args: Any, **kwargs: Any) -> Any:
         """Write the function as SymPy expressions, of which ``sympy.latex`` makes formulas: of one with few numbers.
 
@@ -783,6 +786,7 @@ class Function(Generic[P, R]):
         return made
 
     @property
+    @public
     def c_source(self) -> str:
         """The C that ran last.
 
@@ -792,6 +796,7 @@ class Function(Generic[P, R]):
         return self._ran().built.stages.as_text("c")
 
     @property
+    @public
     def c_path(self) -> Path | None:
         """The file the C that ran last was compiled from; None when it is interpreted."""
         library = self._ran().built.library
@@ -805,6 +810,7 @@ class Function(Generic[P, R]):
         return self._last
 
     @property
+    @public
     def address(self) -> int:
         """The address of the C function that ran last, whose declaration is `prototype`. It stays for the process.
 
@@ -816,6 +822,7 @@ class Function(Generic[P, R]):
         return self._compiled(self._of_constants(self._ran())).library.address
 
     @property
+    @public
     def prototype(self) -> str:
         """The declaration of the C function that ran last.
 
@@ -830,6 +837,7 @@ class Function(Generic[P, R]):
         """
         return self._compiled(self._of_constants(self._ran())).interface.prototype
 
+    @public
     def low_level_callable(self, *extra: Any, size: int | None = None, signature: str | None = None) -> Any:
         """Make a `scipy.LowLevelCallable`, which SciPy's integrators and filters call without Python.
 
@@ -903,6 +911,7 @@ class Function(Generic[P, R]):
             )
         return entry.call
 
+    @public
     def cost(self, *args: Any, **sizes: int) -> Cost:
         """Count what a call does: flops by kind, calls, bytes, loops, lines of C; of the signature that ran last.
 
@@ -922,6 +931,7 @@ class Function(Generic[P, R]):
         """
         return self._reported("cost_of", args, sizes)  # type: ignore[no-any-return]
 
+    @public
     def memory(self, *args: Any, **sizes: int) -> Memory:
         """List what a call needs besides its arguments and results, buffer by buffer, and the peak of it.
 
@@ -938,6 +948,7 @@ class Function(Generic[P, R]):
         """
         return self._reported("memory_of", args, sizes)  # type: ignore[no-any-return]
 
+    @public
     def report(self) -> str:
         """Say in words what became of the signature that ran last.
 
@@ -1221,6 +1232,7 @@ class Lowered:
         """Print a stage: ``traced``, ``stable``, ``derived``, ``optimized`` (Python), ``loops``, ``c``."""
         return self.stages.as_text(stage)
 
+    @public
     def report(self) -> str:
         """Say in words what the program becomes; see `Function.report`."""
         from symgrad.api.report import report

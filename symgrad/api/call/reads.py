@@ -26,8 +26,6 @@ _FINDS_MODULES = frozenset({"import_module", "__import__", "modules"})
 """What finds modules by texts in the code."""
 _CATCHES = frozenset({"AttributeError", "Exception", "BaseException", "suppress"})
 """What code names that goes on where an attribute is missing."""
-_SHOWS = frozenset({"FORMAT_VALUE", "FORMAT_SIMPLE", "FORMAT_WITH_SPEC"})
-_TEXTS = frozenset({"str", "format"})
 _COMPUTE = frozenset({"getattr", "attrgetter", "vars", "__dict__", "__getattribute__"})
 
 
@@ -70,6 +68,7 @@ _NAMES = frozenset({"LOAD_GLOBAL", "LOAD_NAME", "LOAD_DEREF"})
 _SILENT = frozenset({"EXTENDED_ARG", "NOP", "PUSH_NULL", "CACHE", "PRECALL"})
 _LOOKUPS = (["LOAD_CONST", "BINARY_SUBSCR"], ["LOAD_CONST", "BINARY_OP"], ["LOAD_CONST", "STORE_SUBSCR"])
 _ATTRIBUTES = frozenset({"LOAD_ATTR", "LOAD_METHOD", "LOAD_SUPER_ATTR"})
+_READS = _NAMES | _ATTRIBUTES
 
 
 @lru_cache(maxsize=1024)  # of a lambda in a loop, and of a method of many objects, the code is one
@@ -84,17 +83,14 @@ def code_reads(code: types.CodeType) -> CodeReads:
     for each in codes:
         codes += [constant for constant in each.co_consts if isinstance(constant, types.CodeType)]
     local = {name for each in codes for name in each.co_cellvars}
-    listed = [
-        [i for i in dis.get_instructions(each) if i.opname not in {"EXTENDED_ARG", "NOP", "PUSH_NULL"}]
-        for each in codes
-    ]
+    listed = [[i for i in dis.get_instructions(each) if i.opname not in _SILENT] for each in codes]
     for every in listed:
         imports += _imports(every)
     aliases = {one.alias for one in imports}
     for each, every in zip(codes, listed, strict=True):
         for k, i in enumerate(every):
             name = i.argval[-1] if isinstance(i.argval, tuple) and i.argval else i.argval
-            is_read = i.opname in _NAMES or i.opname in _ATTRIBUTES or (
+            is_read = i.opname in _READS or (
                 i.opname.startswith(("LOAD_FAST", "LOAD_DEREF")) and name in aliases)
             if not is_read or not name.isidentifier():  # pytest's, which rewrites assertions
                 continue
@@ -152,27 +148,27 @@ def _imports(every: list[dis.Instruction]) -> Iterator[Import]:
 def _made_texts(every: list[dis.Instruction]) -> Iterator[str]:
     """Yield the last name or attribute of what code makes texts of: ``f"{c}"``, ``str(o.c)``, ``"%s" % c``."""
     calls = {"CALL", "CALL_FUNCTION", "CALL_METHOD"}
-    code = [i for i in every if i.opname not in _SILENT and i.opname != "CONVERT_VALUE"]
+    code = [i for i in every if i.opname != "CONVERT_VALUE"]
     for k, i in enumerate(code):
         ends = [k - 1]
-        if i.opname in _SHOWS:
+        if i.opname in {"FORMAT_VALUE", "FORMAT_SIMPLE", "FORMAT_WITH_SPEC"}:
             missing = int(i.opname == "FORMAT_WITH_SPEC" or (i.opname == "FORMAT_VALUE" and (i.arg or 0) & 4 > 0))
             while missing > 0 and ends[0] > 0:  # the instructions that make the format
                 one = code[ends[0]]
                 missing, ends = missing - dis.stack_effect(one.opcode, one.arg), [ends[0] - 1]
-        elif i.opname in {*_NAMES, *_ATTRIBUTES} and i.argval in _TEXTS:
+        elif i.opname in _READS and i.argval in {"str", "format"}:
             call = next((at for at in range(k, len(code)) if code[at].opname in calls), k)
             ends = [at for at in range(k + 1, call) if code[at + 1].opname not in _ATTRIBUTES]
         elif not (i.opname == "BINARY_OP" and i.argrepr == "%"):
             continue
-        yield from [code[at].argval for at in ends if code[at].opname in {*_NAMES, *_ATTRIBUTES}]
+        yield from [code[at].argval for at in ends if code[at].opname in _READS]
 
 
 def _computes_names(every: list[dis.Instruction]) -> bool:
     """Whether code reads attributes by a name that is no text in it: ``getattr(o, name)``, ``vars(o)[name]``."""
     call = "PRECALL" if any(i.opname == "PRECALL" for i in every) else "CALL"
     for k, i in enumerate(every):
-        if i.opname not in {*_NAMES, *_ATTRIBUTES} or i.argval not in _COMPUTE:
+        if i.opname not in _READS or i.argval not in _COMPUTE:
             continue
         if i.argval in {"vars", "__dict__"}:
             behind = [one for one in every[k + 1 :] if one.opname not in _SILENT]

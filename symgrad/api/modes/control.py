@@ -27,13 +27,14 @@ from symgrad.trace.lines import definition, user_line
 from symgrad.trace.nested import settled
 from symgrad.trace.numpy.creation import counting
 from symgrad.trace.signature import Signature, Spec, flatten
-from symgrad.trace.state import Trace, current
+from symgrad.trace.state import Trace, current, public
 from symgrad.trace.tracer import Extent, Tracer, as_node, cast
 from symgrad.transforms.build import make
 from symgrad.transforms.control import checkpoints
 from symgrad.transforms.derive.control import lifted
 
 
+@public
 def scan(
     f: Callable[[Any, Any], tuple[Any, Any]], init: Any, xs: Any = None, length: int | None = None, *,
     reverse: bool = False, checkpoint: str | int = "all", memory: str | int | None = None,
@@ -239,6 +240,7 @@ def _number_of_steps(signature: Signature, carried: int, length: Any) -> Any:
     return steps
 
 
+@public
 def fori_loop(
     lower: Any, upper: Any, body: Callable[[Any, Any], Any], init: Any, *, checkpoint: str | int = "all",
     memory: str | int | None = None,
@@ -294,6 +296,7 @@ def _fori(body: Any, lower: Any, upper: Any, init: Any, *, checkpoint: Any, memo
     return value
 
 
+@public
 def while_loop(
     cond: Callable[[Any], Any], body: Callable[[Any], Any], init: Any, *, max_steps: int | None = None,
     checkpoint: str | int = "all", memory: str | int | None = None,
@@ -370,6 +373,7 @@ def _while_or_counted(
     return optree.tree_unflatten(point.tree, found)
 
 
+@public
 def cond(pred: Any, on_true: Callable[..., Any], on_false: Callable[..., Any], *operands: Any) -> Any:
     """Call one of two functions: ``on_true(*operands) if pred else on_false(*operands)``, and only that one.
 
@@ -456,6 +460,7 @@ def checkpoint(fun: Callable[..., Any]) -> Callable[..., Any]:
     return called
 
 
+@public
 def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any) -> Any:
     """Call one of several functions: ``branches[index](*operands)``; an index beyond either end is the one at that end.
 

@@ -28,7 +28,7 @@ from symgrad.transforms.derive.vjp import depends
 
 
 def gradients(
-    ys: Any, xs: Any, grad_ys: Any = None, stop_gradients: Any = None, unconnected_gradients: str = "none",
+    ys: Any, xs: Any, grad_ys: Any = None, stop_gradients: Any = None, unconnected_gradients: str = "error",
 ) -> Any:
     """Derive the sum of traced values by other ones, intermediate ones too, inside of a traced function.
 
@@ -40,7 +40,8 @@ def gradients(
         grad_ys: where the sweep starts: a cotangent for each of `ys`, in the same structure; None for ones.
         stop_gradients: values that are constants here: nothing goes through them (what arrives at them counts, where
             they are among `xs`). So partial derivatives are made of total ones.
-        unconnected_gradients: what an x gets that no y depends on: ``"none"``, ``"zero"``, or ``"error"``.
+        unconnected_gradients: what an x gets that no y depends on: ``"error"`` names it, ``"none"`` gives None,
+            ``"zero"`` zeros. A dependence without a derivative, as of ``np.floor(x)``, is none.
 
     Returns:
         The gradients, in the structure of `xs`, each of its x's shape and dtype.
@@ -89,7 +90,8 @@ def gradients(
         result = found[x]
         if result is None and unconnected_gradients == "error":
             raise ArgumentValueError(
-                f"no y depends on number {k} of the xs", line=user_line(), instead='unconnected_gradients="zero"'
+                f"no y depends on {_name(sources[k], k)} of the xs in a way that has a derivative", line=user_line(),
+                instead='unconnected_gradients="zero" for zeros, "none" for None',
             )
         if result is None and unconnected_gradients == "zero":
             zero = as_node(outer, np.zeros((), x.dtype))
@@ -122,12 +124,16 @@ def _differentiable(outer: Trace, value: Any, doing: str, number: int) -> Node:
         raise ArgumentError(f"sg.gradients is to {doing} number {number}, which is a {kind} and not a traced value")
     node = as_node(outer, value)
     if node.dtype.kind != "f":
-        name = getattr(value, "origin", "") or f"number {number}"
         raise ArgumentError(
-            f"sg.gradients is to {doing} {name}, which is {node.dtype.name}: a derivative needs floating point",
+            f"sg.gradients is to {doing} {_name(value, number)}, which is {node.dtype.name}: "
+            "a derivative needs floating point",
             line=user_line(), instead="x.astype(np.float64), before it is used",
         )
     return node
+
+
+def _name(value: Any, number: int) -> str:
+    return getattr(value, "origin", "") or f"number {number}"
 
 
 def _part_between(graph: Graph, ys: Sequence[Node], xs: Sequence[Node]) -> Program:

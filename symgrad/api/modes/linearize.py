@@ -25,12 +25,13 @@ from symgrad.ir.shapes import is_static
 from symgrad.options import Options
 from symgrad.trace import optree
 from symgrad.trace.signature import Signature, Spec, flatten
-from symgrad.trace.state import current
+from symgrad.trace.state import current, public, trimmed
 from symgrad.trace.structures import NAMESPACE, places_in
 from symgrad.transforms.derive.jvp import pullback, pushforward
 from symgrad.transforms.derive.residuals import residuals as residuals_of
 
 
+@public
 def jvp(fun: Callable[..., Any], primals: Any, tangents: Any, *, has_aux: bool = False) -> Any:
     """Compute a function and its derivative along a direction, in forward mode.
 
@@ -62,6 +63,7 @@ def jvp(fun: Callable[..., Any], primals: Any, tangents: Any, *, has_aux: bool =
     return (value, push(*tangents), *extras)
 
 
+@public
 def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     """Compute a function and make the function that pulls cotangents back through it, in reverse mode.
 
@@ -88,6 +90,7 @@ def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     return _linear_at(fun, primals, forward=False, has_aux=has_aux)
 
 
+@public
 def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     """Compute a function and make its derivative at that point, a linear function of tangents.
 
@@ -126,7 +129,7 @@ def _mapping(
         args, _ = optree.tree_unflatten(arguments, apply(matched(result, cotangent, "cotangents")))
         return tuple(args)
 
-    return push if forward else pull
+    return trimmed(push if forward else pull)
 
 
 def _jvp(fun: Any, signature: Signature, leaves: list[Any], *, has_aux: bool) -> Any:

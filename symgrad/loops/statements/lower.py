@@ -128,6 +128,7 @@ class _Lowering:
         self.several: dict[Node, list[Element]] = {}
         self.stands: dict[tuple[Array, bool], Array] = {}  # of arrays around this program, or of rows of them
         self.labels: Sequence[str] = program.labels  # names of outputs; one that is empty has none
+        self.results: frozenset[str] = frozenset(program.labels) if around is None else around.results
         self.counts: set[Node] = set()  # next values of what counts a loop's steps
         self.before: int = 0 if around is None else around.before + len(around.arrays)
 
@@ -277,11 +278,13 @@ class _Lowering:
         inputs = tuple(self.stands.values())
         return LoopProgram(self.program.name, inputs, outputs, (*inputs, *self.arrays), done)
 
-    def array(self, name: str, node: Any, kind: Kind, shape: Any = None, data: Any = None) -> Array:
+    def array(
+        self, name: str, node: Any, kind: Kind, shape: Any = None, data: Any = None, path: str = "",
+    ) -> Array:
         name = identifier(name, self.names) if name in self.names else name
         self.names.add(name)
         shape = node.shape if shape is None else shape
-        self.arrays.append(Array(name, shape, node.dtype, kind, node.line, data))
+        self.arrays.append(Array(name, shape, node.dtype, kind, node.line, data, path))
         return self.arrays[-1]
 
     def temporary(self, shape: Any, dtype: Any, line: Line | None, name: str = "t") -> Array:
@@ -334,8 +337,10 @@ class _Lowering:
             index = sum([axis * step for axis, step in zip(axes, steps, strict=True) if step], int(data.flat[0]))
             limits = (int(data.min()), int(data.max()))
             return Element(None, axes, (), flat=False, literal=IndexValue(as_index(index), node.dtype), limits=limits)
-        number = sum(a.kind is Kind.CONSTANT for a in self.arrays)
-        return _all_of(self.array(node.params[0].name or f"c{number}", node, Kind.CONSTANT, data=data))
+        number, value = sum(a.kind is Kind.CONSTANT for a in self.arrays), node.params[0]
+        name = value.name or f"c{number}"
+        name = identifier(name, self.names | self.results) if name in self.results else name
+        return _all_of(self.array(name, node, Kind.CONSTANT, data=data, path=value.path))
 
     def view(self, node: Node, body: Body) -> Element:
         statement = body.statements[0]

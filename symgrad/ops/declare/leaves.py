@@ -44,6 +44,8 @@ def make_input(graph: Graph, name: str, shape: Shape, dtype: np.dtype[Any], line
     return graph.node(input_, (), (name, shape, dtype), shape, dtype, line)
 
 
-def make_constant(graph: Graph, array: np.ndarray[Any, Any], line: Line | None = None, name: str = "") -> Node:
+def make_constant(
+    graph: Graph, array: np.ndarray[Any, Any], line: Line | None = None, name: str = "", path: str = "",
+) -> Node:
     """Make a constant of a program; the array is copied."""
-    return graph.node(constant, (), (Constant(array, name),), array.shape, array.dtype, line)
+    return graph.node(constant, (), (Constant(array, name, path),), array.shape, array.dtype, line)

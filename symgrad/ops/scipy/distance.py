@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any
 
 import numpy as np
 
-from symgrad.errors import ShapeError, UnsupportedError
+from symgrad.errors import ShapeError
 from symgrad.ops.arrays.joining import lift
 from symgrad.ops.declare.forms import Late, answers, shape_of
 
@@ -40,6 +41,57 @@ def _canberra(u: Any, v: Any, w: Any = None) -> Any:
     return _weighted(np.where(size == 0, 0, np.abs(u - v) / np.where(size == 0, 1, size)), w)
 
 
+def _share(part: Any, total: Any) -> Any:
+    return np.where(total == 0, 0, part / np.where(total == 0, 1, total))
+
+
+def _common(u: Any, v: Any, w: Any) -> Any:
+    return _weighted((u if u.dtype.kind == "f" else u.astype(np.float64)) * v, w)
+
+
+def _not(x: Any) -> Any:
+    return 1.0 - x
+
+
+def _unequal(u: Any, v: Any, w: Any) -> Any:
+    return _common(u, _not(v), w) + _common(_not(u), v, w)
+
+
+def _size(u: Any, w: Any) -> Any:
+    return u.shape[-1] if w is None else np.sum(w)
+
+
+def _dice(u: Any, v: Any, w: Any = None) -> Any:
+    unequal = _unequal(u, v, w)
+    return unequal / (2 * _common(u, v, w) + unequal)
+
+
+def _rogerstanimoto(u: Any, v: Any, w: Any = None) -> Any:
+    unequal = 2 * _unequal(u, v, w)
+    return unequal / (_common(u, v, w) + _common(_not(u), _not(v), w) + unequal)
+
+
+def _sokalsneath(u: Any, v: Any, w: Any = None) -> Any:
+    unequal = 2 * _unequal(u, v, w)
+    return unequal / (_common(u, v, w) + unequal)
+
+
+def _yule(u: Any, v: Any, w: Any = None) -> Any:
+    odds = _common(u, _not(v), w) * _common(_not(u), v, w)
+    return _share(2 * odds, _common(u, v, w) * _common(_not(u), _not(v), w) + odds)
+
+
+def _jaccard(u: Any, v: Any, w: Any = None) -> Any:
+    """Compare truth values; before SciPy 1.15 it was values, of which one is not 0."""
+    truth = tuple(map(int, import_module("scipy").__version__.split(".")[:2])) >= (1, 15)
+    unequal = (u != 0) != (v != 0) if truth else u != v
+    return _share(_weighted(1.0 * unequal, w), _weighted(1.0 * ((u != 0) | (v != 0)), w))
+
+
+def _jensenshannon(p: Any, q: Any, base: Any = None) -> Any:
+    return Late("spatial.distance.jensenshannon")(p, q, base, axis=-1)
+
+
 METRICS: dict[str, Callable[..., Any]] = {
     "euclidean": lambda u, v, w=None: np.linalg.norm(u - v if w is None else np.sqrt(w) * (u - v), axis=-1),
     "sqeuclidean": lambda u, v, w=None: _weighted(np.square(u - v), w),
@@ -49,64 +101,25 @@ METRICS: dict[str, Callable[..., Any]] = {
     "braycurtis": lambda u, v, w=None: _weighted(np.abs(u - v), w) / _weighted(np.abs(u + v), w),
     "seuclidean": lambda u, v, V: np.linalg.norm((u - v) / np.sqrt(V), axis=-1),
     "mahalanobis": lambda u, v, VI: np.sqrt(np.sum(((u - v) @ VI) * (u - v), axis=-1)),
+    "hamming": lambda u, v, w=None: _weighted(1.0 * (u != v), w) / _size(u, w), "jaccard": _jaccard,
+    "jensenshannon": _jensenshannon, "dice": _dice, "rogerstanimoto": _rogerstanimoto, "sokalsneath": _sokalsneath,
+    "russellrao": lambda u, v, w=None: (_size(u, w) - _common(u, v, w)) / _size(u, w), "yule": _yule,
 }
 """The distances that are answered, by the names of SciPy's functions."""
 
-_ALSO = {
-    "euclid": "euclidean", "l2": "euclidean", "sqeuclid": "sqeuclidean", "manhattan": "cityblock", "l1": "cityblock",
-    "linf": "chebyshev", "cheby": "chebyshev", "p": "minkowski", "cos": "cosine", "mahal": "mahalanobis",
-}
+TRUTH = frozenset({"rogerstanimoto", "russellrao", "sokalsneath", "yule"})
+"""Those for which `cdist` and `pdist` take the truth of numbers."""
 
 
 def _of_two(name: str) -> Callable[..., Any]:
     return lambda u, v, *args, **kwargs: METRICS[name](lift(u), lift(v), *args, **kwargs)
 
 
-for _name in METRICS:
+for _name in METRICS.keys() - {"jensenshannon"}:  # whose own Python is traced
     answers(Late(f"spatial.distance.{_name}"))(_of_two(_name))
 
 
-def _metric(function: str, metric: Any) -> Callable[..., Any]:
-    name = _ALSO.get(metric, metric) if isinstance(metric, str) else getattr(metric, "__name__", "")
-    found = METRICS.get(name)
-    if found is None:
-        raise UnsupportedError(
-            f"scipy.spatial.distance.{function}(..., metric={metric!r}) of traced arrays",
-            instead=f"one of the metrics {', '.join(sorted(METRICS))}",
-        )
-    return found
-
-
-def _point_sets(function: str, x: Any) -> Any:
-    x = lift(x)
-    if x.ndim != 2:
-        raise ShapeError(f"scipy.spatial.distance.{function} needs a matrix with a point in each row")
-    return x if x.dtype.kind == "f" else x.astype(np.float64)
-
-
-@answers(Late("spatial.distance.cdist"))
-def cdist(XA: Any, XB: Any, metric: Any = "euclidean", *, out: Any = None, **kwargs: Any) -> Any:
-    a, b = _point_sets("cdist", XA), _point_sets("cdist", XB)
-    return _metric("cdist", metric)(a[:, None, :], b[None, :, :], **_with_variances(kwargs, metric, (a, b)))
-
-
-@answers(Late("spatial.distance.pdist"))
-def pdist(X: Any, metric: Any = "euclidean", *, out: Any = None, **kwargs: Any) -> Any:
-    x = _point_sets("pdist", X)
-    first, second = np.triu_indices(_known_extent(shape_of(x)[0]), 1)
-    return _metric("pdist", metric)(x[first], x[second], **_with_variances(kwargs, metric, (x,)))
-
-
-def _with_variances(kwargs: dict[str, Any], metric: Any, points: tuple[Any, ...]) -> dict[str, Any]:
-    """Add the variances that SciPy takes from the points where none are given."""
-    if metric == "seuclidean" and kwargs.get("V") is None:
-        return {"V": np.var(np.concatenate(points), axis=0, ddof=1)}
-    if metric in {"mahalanobis", "mahal"} and kwargs.get("VI") is None:
-        return {"VI": np.transpose(np.linalg.inv(np.cov(np.transpose(np.concatenate(points)))))}
-    return kwargs
-
-
-def _known_extent(extent: Any) -> int:
+def known_extent(extent: Any) -> int:
     if type(extent) is not int:
         raise ShapeError(f"pairs of points need their number, which is not known: {extent}")
     return extent
@@ -116,11 +129,11 @@ def _known_extent(extent: Any) -> int:
 def squareform(X: Any, force: str = "no", checks: bool = True) -> Any:
     x = lift(X)
     if x.ndim == 1:
-        pairs = _known_extent(shape_of(x)[0])
+        pairs = known_extent(shape_of(x)[0])
         n = (1 + math.isqrt(1 + 8 * pairs)) // 2
         if n * (n - 1) // 2 != pairs:
             raise ShapeError(f"squareform of {pairs} distances, which are not those between any number of points")
         places = np.zeros((n, n), np.int64)
         places[np.triu_indices(n, 1)] = np.arange(pairs)
         return np.where(np.eye(n, dtype=bool), 0, x[places + places.T]) if pairs else np.zeros((1, 1), x.dtype)
-    return x[np.triu_indices(_known_extent(shape_of(x)[0]), 1)]
+    return x[np.triu_indices(known_extent(shape_of(x)[0]), 1)]

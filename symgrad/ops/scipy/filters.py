@@ -11,13 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.errors import UnsupportedError
+from symgrad.errors import LEADING_ZERO, ArgumentValueError, UnsupportedError
 from symgrad.ir.node import Graph
 from symgrad.ir.program import Program
 from symgrad.ops.arrays.indexing import gather
 from symgrad.ops.arrays.joining import lift
 from symgrad.ops.arrays.views import broadcast_to, sliced
-from symgrad.ops.control import result, scan
+from symgrad.ops.control import leads, result, scan
 from symgrad.ops.declare import leaves
 from symgrad.ops.declare.forms import Late, answers, is_traced, shape_of
 from symgrad.ops.elementwise.arithmetic import multiply, subtract
@@ -168,7 +168,11 @@ def linear_filter(b: Any, a: Any, x: Any, axis: int, zi: Any = None) -> Any:
     An initial state is what the input before adds to the first outputs; with one the state at the end is a result too.
     """
     x = np.moveaxis(lift(x), axis, 0)
-    b, a = lift(b) / a[0], lift(a) / a[0]
+    first = a[0]
+    if not is_traced(first) and first == 0:
+        raise ArgumentValueError(LEADING_ZERO, instead="coefficients divided by the first one, which is 1 then")
+    first = np.where(leads(first != 0), first, np.nan) if is_traced(first) else first
+    b, a = lift(b) / first, lift(a) / first
     (count, *rest), taps, order = shape_of(x), shape_of(b)[0], shape_of(a)[0] - 1
     padded = np.concatenate([np.zeros((taps - 1, *rest), x.dtype), x])
     y = sum(b[k] * sliced(padded, 0, taps - 1 - k, count) for k in range(taps))

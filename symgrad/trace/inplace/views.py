@@ -99,7 +99,7 @@ def refuse_plain(out: Any, name: str) -> None:
     """Refuse ``out=`` an array that is not traced."""
     if type(out) is not Tracer:
         raise MutationError(
-            f"np.{name}(..., out=) writes a traced value into a plain array", line=user_line(),
+            f"{name}(..., out=) writes a traced value into a plain array", line=user_line(),
             instead="make the array inside the traced function (np.empty, np.zeros), or leave out= away",
         )
 
@@ -109,7 +109,7 @@ def into(out: Any, result: Any, name: str) -> Any:
     refuse_plain(out, name)
     if as_node(out.owner, result).shape != out.node.shape:
         raise MutationError(
-            f"np.{name} gives {as_node(out.owner, result).shape}, and out= has {out.node.shape}", line=user_line(),
+            f"{name} gives {as_node(out.owner, result).shape}, and out= has {out.node.shape}", line=user_line(),
             instead="an array of the result's shape", numpy_too=True,
         )
     return store(out, result, name)

@@ -67,7 +67,7 @@ def answered(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
             one.maker = func
     if out is None:
         return result
-    return into(out, result, func.__name__)
+    return into(out, result, public_name(func).replace("numpy.", "np.", 1))
 
 
 @unwatched

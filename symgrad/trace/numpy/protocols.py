@@ -47,7 +47,7 @@ def _array_ufunc(self: Tracer, ufunc: np.ufunc, method: str, *inputs: Any, **kwa
     target = out[0] if isinstance(out, tuple) else out
     target = None if target is ... else target  # an array is wanted, as ever
     if target is not None:
-        refuse_plain(target, ufunc.__name__)
+        refuse_plain(target, f"np.{ufunc.__name__}")
     if method == "__call__":
         result = _ufunc_called(self, ufunc, inputs, kwargs, target)
         return result if target is None else store(target, result, ufunc.__name__)

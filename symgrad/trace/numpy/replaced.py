@@ -23,7 +23,15 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from symgrad.errors import ConcretizationError, LeakedTracerError, NoGradient, SymgradError, UnsupportedError, heard
+from symgrad.errors import (
+    ArgumentValueError,
+    ConcretizationError,
+    LeakedTracerError,
+    NoGradient,
+    SymgradError,
+    UnsupportedError,
+    heard,
+)
 from symgrad.ops.arrays.joining import lift
 from symgrad.ops.declare.forms import ANSWERS, INSIDE, SCIPYS, answer_scipy
 from symgrad.trace.inplace.local import LocalArray
@@ -265,6 +273,9 @@ class OfScipy(Replaced):
     def _answered(self, args: Any, kwargs: Any) -> Any:
         place = getattr(SCIPYS[self.original], "writes", None)
         given = [value if k == place else settled(value) for k, value in enumerate(args)]
+        if type(out := kwargs.get("out")) is LocalArray:
+            answered(self.original, tuple(given), {**settled(kwargs), "out": out.traced()})
+            return out
         return answered(self.original, tuple(given), settled(kwargs))
 
     @passes_on
@@ -402,7 +413,8 @@ def _named_error(error: Exception, name: str, function: Any, *, traced: bool) ->
         said = what if name in what else f"{name}: {what}"
         elsewhere = cause.line is not None and line is not None and cause.line.number != line.number
         kept = isinstance(cause, NoGradient) or elsewhere  # of a function of the user's that SciPy called
-        return cause if kept else type(cause)(said, line=line, instead=instead)
+        own = isinstance(cause, ArgumentValueError)  # a wrong value, for which another function is no remedy
+        return cause if kept else type(cause)(said, line=line, instead=cause.instead if own else instead)
     if not traced or not raised_in_library(error):
         return error
     if isinstance(error, (TypeError, *_OF_OBJECTS)):  # of compiled code, which got a traced array
