@@ -257,8 +257,8 @@ static void sg_product_along(
 
 /* c[r, l] += sum over k of a[r, k] * b[k, l] for rows from one on of 8 that lie side by side, and up to 5 lines of b. */
 static void sg_product_beside(
-    int64_t from, int64_t depth, int64_t width, const double *a, int64_t a_depth, const double *b, int64_t b_depth,
-    int64_t b_lane, double *c, int64_t c_row, int64_t c_lane)
+    int64_t from, int64_t depth, int64_t width, const double *a, int64_t a_depth,
+    const double *b, int64_t b_depth, int64_t b_lane, double *c, int64_t c_row, int64_t c_lane)
 {
     const double *const b0 = b;
     const double *const b1 = b + (width > 1 ? 1 : 0) * b_lane;
