@@ -28,7 +28,7 @@ from symgrad.transforms.build import input_like, literal, make
 from symgrad.transforms.control.roll import rows_of, slides
 from symgrad.transforms.control.rounds import Bodies, Name, Rounds, asked_again, fit_together, placed, round_of
 from symgrad.transforms.control.scans import within
-from symgrad.transforms.control.whiles import loops_in
+from symgrad.transforms.control.whiles import with_loops
 from symgrad.transforms.derive.control import closed
 from symgrad.transforms.tuned import KINDS_OF_ROUNDS, ROUNDS_AFTER
 
@@ -84,7 +84,7 @@ def _with_loops_in(one: Round, bodies: Bodies) -> Round | None:
     moments = {node.param("number"): at for node, at in one.turns.items()}
     program = Program((), (*one.turns, *nodes), scope=graph, start=one.start, moments=moments)
     tried: set[int] = set()
-    while program.guards and (found := next(loops_in(program, tried, bodies), None)) is not None:
+    while program.guards and (found := with_loops(program, tried, bodies)) is not None:
         program = found
     if program.guards:
         return None
