@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from time import perf_counter
@@ -128,8 +128,8 @@ def passes() -> tuple[Pass[Any], ...]:
     return tuple(dict.fromkeys([*STABILIZE, INLINE, *LOOPS, *OPTIMIZE, *EVERY]))
 
 
-def optimized(traced: Traced, stages: Stages) -> Program:
-    """Take a trace to the program that is compiled.
+def optimized(traced: Traced, stages: Stages, check: Callable[[Program], None] | None = None) -> Program:
+    """Take a trace to the program that is compiled; `check` may raise before it is optimized.
 
     A derivative was made while it was traced, of a program that is stable: the first stages show the innermost one.
     """
@@ -142,6 +142,8 @@ def optimized(traced: Traced, stages: Stages) -> Program:
         for name, program in zip(NAMES, traced.differentiated, strict=False):
             stages.keep(name, program.closed())
         derived = stages.keep("derived", stabilize(traced.program, stages.options))
+    if check is not None:
+        check(derived)
     return stages.keep("optimized", optimize(derived, stages.options))  # type: ignore[no-any-return]
 
 

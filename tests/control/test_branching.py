@@ -98,6 +98,11 @@ def test_a_guard_that_raises_hides_no_other():
     assert not wrong((6634, 6822), INTERPRETED)
 
 
+def test_a_function_that_calls_itself_is_looked_into_once():
+    """The first call did not end."""
+    assert not wrong((80200,), INTERPRETED, habits=True)
+
+
 def test_in_c():
     assert not wrong((20, 21), COMPILED)
 

@@ -615,11 +615,23 @@ class Function(Generic[P, R]):
         by_value = next(ways)
         first: list[Exception] = []  # emptied at the end: its traceback has this frame, and all that was traced
         looked = False
+
+        def check(program: Program) -> None:
+            """Raise where it is to be traced again, which its guards say before it is optimized."""
+            nonlocal looked, ways, by_value
+            if self._captured.found_more and not looked:  # arrays that the trace itself led to, which now are inputs
+                looked, ways = True, self._captured.ways(constants=self._constants)
+                by_value = next(ways)
+                raise TraceAgain
+            if changes != lengths.changes or lengths.are_wrong(branches, program):
+                raise TraceAgain
+
         while True:
             stages, branches, changes = Stages(self._options), Branches(known, told, lengths, most), lengths.changes
             try:
                 with uncollected(), lengths.counting():
-                    program, unflatten, tree, outside = self._passed(signature, stages, branches, by_value)
+                    program, unflatten, tree, outside = self._passed(signature, stages, branches, by_value, check)
+                break
             except TraceAgain:
                 continue
             except Exception as error:
@@ -638,13 +650,6 @@ class Function(Generic[P, R]):
                     first.clear()
                     raise
                 by_value = way
-                continue
-            if self._captured.found_more and not looked:  # arrays that the trace itself led to, which now are inputs
-                looked, ways = True, self._captured.ways(constants=self._constants)
-                by_value = next(ways)
-                continue
-            if changes == lengths.changes and not lengths.are_wrong(branches, program):
-                break
         first.clear()
         branches.refuse_draws()
         taken = branches_of(program)
@@ -655,14 +660,16 @@ class Function(Generic[P, R]):
 
     def _passed(
         self, signature: Signature, stages: Stages, branches: Branches, by_value: Callable[[Spec], bool] | None,
+        check: Callable[[Program], None],
     ) -> tuple[Program, Callable[[list[Any]], Any], Any, Callable[[], list[Any]] | None]:
         """Trace, derive and optimize once: program, how its results are handed out, what was traced, what reads arrays.
 
-        Arrays from outside are inputs, or constants by what is said of them.
+        Arrays from outside are inputs, or constants by what is said of them. What is optimized is checked before.
         """
         outside = None
         if isinstance(self._fun, Absent):
             program, tree = self._fun.recalled(signature, stages, branches.told)
+            check(program)
         else:
             captured, name = self._captured.named(), identifier(self._arguments.name)
             taken = [*signature.names, *[str(d) for one in signature.specs for d in one.shape]]
@@ -676,7 +683,7 @@ class Function(Generic[P, R]):
             read, known = ([], []) if reads is None else (reads.numbers(traced.program), reads.known())
             known = known if by_value else self._captured.every()
             outside = self._captured.outside(self._captured.traced(read, known, kept))
-            program = optimized(traced if self._mode != "jit" else traced._replace(differentiated=None), stages)
+            program = optimized(traced if self._mode != "jit" else traced._replace(differentiated=None), stages, check)
             tree = traced.tree
         unflatten = handed_out(tree, program.results)
         if self._options.debug_nans:

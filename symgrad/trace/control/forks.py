@@ -24,6 +24,8 @@ from symgrad.trace.control.rounds import (
     is_in_loop,
     led_to,
     loop_around,
+    names_alive,
+    names_behind,
     position,
     remembers,
     runs_out,
@@ -429,7 +431,7 @@ def _asking(branches: Branches, guards: Sequence[Node]) -> list[Asking]:
             node is None or type(node.param("outcome")) is not bool
             or ((at := branches.moments.get(node.param("number"))) is not None and at.counts)  # `whiles` knows these
             for each in own for node in each
-        ) or remembers(moment):
+        ) or not is_even(heads) or remembers(moment):
             continue
         inner = {
             number for number in numbers if (at := branches.moments.get(number)) is not None and is_turn(at, moment)
@@ -438,6 +440,26 @@ def _asking(branches: Branches, guards: Sequence[Node]) -> list[Asking]:
         leaves = heads[-1].left >= 0 and loop not in branches.through
         found.append(Asking(heads, around, rounds, inner, branches.conditions(fixed), leaves))
     return found
+
+
+def names_of(heads: Sequence[Head], lists: Collection[str]) -> tuple[frozenset[str], frozenset[str]]:
+    """Return which variables are alive where rounds begin, or the loop was left for, and which a round reads.
+
+    Lists that are only appended to are none.
+    """
+    moment, left = heads[0].moment, heads[-1].left
+    alive, inside = [names_alive(moment.code, moment.at, inside=one).union({""}) - {*lists} for one in (False, True)]
+    return (inside | names_behind(moment.code, left) if left >= 0 else alive), inside
+
+
+def is_even(heads: Sequence[Head]) -> bool:
+    """Whether the rounds of a call have the same variables: where a list shrinks, no other way makes it a loop."""
+    first, *rest = [head.moment.variables for head in heads]
+    alive, inside = names_of(heads, heads[1].grown)
+    there = {name for name in rest[-1] if name[0] in alive}
+    return all(there == {name for name in each if name[0] in alive} for each in rest) and there.issuperset(
+        [name for name in first if name[0] in inside]
+    )
 
 
 Traced = tuple[bool, list[dict[Way, Round]] | None]

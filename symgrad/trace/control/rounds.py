@@ -374,6 +374,7 @@ def remembers(moment: Moment) -> bool:
     """
     codes = [(moment.code, moment.globals)]
     seen: set[CodeType] = set()
+    looked_into: set[FunctionType] = set()  # one that calls itself, or another that calls it, has itself around it
     opaque = [value.value for value in moment.variables.values() if type(value).__name__ == "Opaque"]
     plain: list[tuple[Any, CodeType]] = [(value, moment.code) for value in opaque]
     while codes:
@@ -395,7 +396,8 @@ def remembers(moment: Moment) -> bool:
             if not isinstance(value, FunctionType):  # one has what it wraps from the code around it
                 value = getattr(value, "__wrapped__", value)
             if isinstance(value, FunctionType):
-                if is_user_code(value.__code__.co_filename):
+                if value not in looked_into and is_user_code(value.__code__.co_filename):
+                    looked_into.add(value)
                     codes.append((value.__code__, value.__globals__))
                     defaults = [*(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values()]
                     plain += [(one, value.__code__) for one in (*contents(value).values(), *defaults)]

@@ -22,13 +22,13 @@ from symgrad.ir.shapes import is_static
 from symgrad.ops.arrays.views import slice_
 from symgrad.ops.control import result, scan
 from symgrad.ops.elementwise.logical import logical_and, logical_not, logical_or
-from symgrad.trace.control.forks import Fork, Round, Way
+from symgrad.trace.control.forks import Fork, Round, Way, names_of
 from symgrad.trace.control.rounds import known_by, names_alive, names_behind
 from symgrad.transforms.build import input_like, literal, make
 from symgrad.transforms.control.roll import rows_of, slides
 from symgrad.transforms.control.rounds import Bodies, Name, Rounds, asked_again, fit_together, placed, round_of
 from symgrad.transforms.control.scans import within
-from symgrad.transforms.control.whiles import loops_in
+from symgrad.transforms.control.whiles import with_loops
 from symgrad.transforms.derive.control import closed
 from symgrad.transforms.tuned import KINDS_OF_ROUNDS, ROUNDS_AFTER
 
@@ -84,7 +84,7 @@ def _with_loops_in(one: Round, bodies: Bodies) -> Round | None:
     moments = {node.param("number"): at for node, at in one.turns.items()}
     program = Program((), (*one.turns, *nodes), scope=graph, start=one.start, moments=moments)
     tried: set[int] = set()
-    while program.guards and (found := next(loops_in(program, tried, bodies), None)) is not None:
+    while program.guards and (found := with_loops(program, tried, bodies)) is not None:
         program = found
     if program.guards:
         return None
@@ -156,7 +156,6 @@ class _ForkedRounds(Rounds):
 
     def named(self, own: Sequence[dict[Name, Any]]) -> bool:
         """Find the variables that change; whether they are all that does."""
-        moment = self.fork.heads[0].moment
         rounds = [one for each in self.fork.rounds for one in each.values()]
         grown = [*[head.grown for head in self.fork.heads[1:]], *[one.grown for one in rounds]]
         first = grown[0]
@@ -169,12 +168,7 @@ class _ForkedRounds(Rounds):
         self.stacked = [node for name in self.lists for node in first[name]]
         begins = [own[0], *[one.before for one in rounds if not one.number]]
         every = [*own[1:], *[one.before for one in rounds if one.number], *[one.after for one in rounds]]
-        alive, inside = [
-            names_alive(moment.code, moment.at, inside=one).union({""}) - {*self.lists}  # the former: numbers of rounds
-            for one in (False, True)
-        ]
-        if self.fork.left:
-            alive = inside | names_behind(moment.code, self.fork.heads[-1].left)
+        alive, inside = names_of(self.fork.heads, self.lists)
         keys = [name for name in own[-1] if name[0] in alive]
         read = {name for name in keys if name[0] in inside and name in own[0]}  # others a round sets
         if any({*keys} != {name for name in each if name[0] in alive} for each in every) or any(

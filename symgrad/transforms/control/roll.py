@@ -9,7 +9,7 @@ may stay outside. A copy may lack nodes that equal others (`repeats.py`). What d
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -153,8 +153,38 @@ def _loop(program: Program, nodes: Sequence[Node], least: int) -> _RepeatLoop | 
     loops = [loop for one in larger if (loop := _longest_part(program, *one, place, least)) is not None]
     if loops:
         return max(loops, key=lambda loop: (len(loop.copies), -len(loop.state)))
-    tried = (_longest_part(program, *copies_of(nodes, *one), place, least) for one in even)
+    read = _read(program, place)
+    tried = (_longest_part(program, *copies_of(nodes, *one), place, least) for one in even if _may_pay(*read, *one))
     return next((loop for loop in tried if loop is not None), None)
+
+
+def _read(program: Program, place: Mapping[Node, int]) -> tuple[Any, Any]:
+    """Return of each node the place of the last one that reads it, and what a guard looks for.
+
+    Outputs are read behind all of them. What guards look for is 0 where there is none, 1 for False, 2 for True, else 3.
+    """
+    end, ends = len(place), {*program.outputs}
+    last = np.full(end, -1)
+    asked = np.zeros(end, int)
+    for node, k in place.items():
+        readers = program.readers.get(node, ())
+        last[k] = end if node in ends else max([place.get(one, -1) for one in readers], default=-1)
+        outcomes = [one.param("outcome") for one in readers if one.op.decides]
+        if outcomes:
+            asked[k] = 1 + outcomes[0] if [*map(type, outcomes)] == [bool] else 3
+    return last, asked
+
+
+def _may_pay(last: Any, asked: Any, start: int, period: int, copies: int) -> bool:
+    """Whether a repeat may pay, maybe without copies at its ends, by what is read of those in the middle alone.
+
+    Of hundreds of repeats few may, and to look what each operand is takes many times as long.
+    """
+    end, ends = start + copies * period, (PEELED + 1) * period
+    read = last[start + ends : end - ends].reshape(-1, period) >= end
+    guards = asked[start + ends : end - ends].reshape(-1, period)
+    one_each = (guards == guards[:1]).all(0) & (guards < 3).all(0) & ~read.any(0)  # whose guards are one, or none
+    return bool(2 * np.count_nonzero((read | (guards > 0))[:, ~one_each]) < copies * period)
 
 
 def _longest_part(

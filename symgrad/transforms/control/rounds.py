@@ -95,12 +95,10 @@ class Rounds(ABC):
 
     def are_a_loop(self, others: Iterable[Any]) -> bool:
         """Whether they may be one: what comes behind reads, of the variables in `others`, the last ones alone."""
-        away = {*self.gone}
-        after = [node for node in self.program.outputs if node not in away]
-        begun = dict(zip(self.names, self.begun, strict=True))
+        begun, last = dict(zip(self.names, self.begun, strict=True)), self.last[: len(self.names)]
         return (
             is_tree([*self.made.items()])
-            and stays_small(self.names, self.inputs, begun, self.made, self.last[: len(self.names)], after)
+            and stays_small(self.names, self.inputs, begun, self.made, last, self.program.readers)
             and stands_apart(self.program, self.gone, self.begin, self.last, others)
         )
 
@@ -248,13 +246,13 @@ def fit_together(column: Sequence[Any], kinds: str) -> bool:
 
 def stays_small(
     names: Sequence[Name], inputs: Sequence[Node], begin: Mapping[Name, Any], rounds: Mapping[Way, list[Node]],
-    last: Sequence[Node], after: Sequence[Node],
+    last: Sequence[Node], readers: Mapping[Node, Sequence[Node]],
 ) -> bool:
     """Whether what rounds make of numbers that Python computes in integers of any size has 64 bits.
 
     These are numbers of rounds, and variables that begin with a plain integer. Each is known to be no larger than a
-    multiple of the largest of these variables and a number. The same holds for what is made `after` the loop of what
-    the variables are at `last`.
+    multiple of the largest of these variables and a number. The same holds for what `readers` of them make behind the
+    loop of what the variables are at `last`.
     """
     bounds: dict[Node, tuple[float, float]] = {}
     for name, node, end in zip(names, inputs, last, strict=True):
@@ -263,7 +261,9 @@ def stays_small(
         elif node.dtype.kind == "i" and not node.shape and _is_plain(begin[name]):
             bounds[node] = bounds[end] = 1.0, 0.0
     carried = {node: k for k, node in enumerate(inputs) if bounds.get(node, (0.0,))[0]}
-    for node in Program((*inputs, *last), (*chain(*rounds.values()), *after)).nodes() if bounds else ():
+    ends = [node for node in last if node in bounds]
+    made = (*Program((*inputs,), (*chain(*rounds.values()),)).nodes(), *_integers_of(ends, readers)) if bounds else ()
+    for node in made:
         if node.dtype.kind == "b":
             bounds[node] = 0.0, 1.0
         elif node.is_constant and node.dtype.kind in "iu" and not node.shape:
@@ -281,6 +281,24 @@ def stays_small(
             if times > 1 or more > (MOST_EACH if times else MOST):
                 return False
     return True
+
+
+def _integers_of(numbers: Collection[Node], readers: Mapping[Node, Sequence[Node]]) -> list[Node]:
+    """List, in their order, the integers that are made of some numbers, and what else these are made of."""
+    def is_made(node: Node) -> bool:
+        return node.dtype.kind == "i" and isinstance(node.op, Elementwise)
+
+    found, stack = {*numbers}, [*numbers]
+    while stack:
+        later = {one for one in readers.get(stack.pop(), ()) if is_made(one)} - found
+        found |= later
+        stack += later
+    stack = [*found.difference(numbers)]
+    while stack:
+        before = {*stack.pop().inputs} - found
+        found |= before
+        stack += filter(is_made, before)
+    return sorted(found.difference(numbers), key=BY_NUMBER)
 
 
 def _is_plain(value: Any) -> bool:
@@ -324,12 +342,22 @@ def _behind_mark(node: Node) -> Node:
 def stands_apart(
     program: Program, gone: Sequence[Node], begin: int, last: Sequence[Node], rounds: Iterable[Any],
 ) -> bool:
-    """Whether what stays of a program without the guards `gone` reads, of a loop's variables, the last ones alone."""
-    away = {*gone}
-    outputs = tuple([node for node in program.outputs if node not in away])
-    rest = replace(program, inputs=(*program.inputs, *last), outputs=outputs)
-    made = {value for value in rounds if isinstance(value, Node) and value.number > begin} - {*last}
-    return made.isdisjoint(rest.nodes())
+    """Whether what stays of a program without the guards `gone` reads, of a loop's variables, the last ones alone.
+
+    What reads the others is followed to its end, which is within the loop: the rest of the program may be long.
+    """
+    ends = {*last}
+    found = {value for value in rounds if isinstance(value, Node) and value.number > begin} - ends
+    stays, readers = {*program.outputs}.difference(gone), program.readers
+    stack = [*found]
+    while stack:
+        node = stack.pop()
+        if node in stays:
+            return False
+        later = {*readers.get(node, ())} - found - ends
+        found |= later
+        stack += later
+    return True
 
 
 def asked_again(moment: Moment, guards: Sequence[Node], last: int) -> bool:
@@ -379,7 +407,7 @@ def placed(program: Program, loops: Sequence[Rounds]) -> Program:
     asked = {node.param("number") for _, node in kept if node.op.decides}
     moments = {number: moment for number, moment in program.moments.items() if number in asked}
     variables = [v for moment in moments.values() for v in moment.variables.values() if isinstance(v, Node)]
-    copy(Program((), tuple(variables)).nodes())  # those that nothing reads, too
+    copy(Program(inputs, tuple(variables)).nodes())  # those that nothing reads, too
     graph.line, graph.left = before, 0
     moments = {
         number: moment._replace(variables={

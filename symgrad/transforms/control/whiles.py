@@ -8,7 +8,7 @@ where one went one way only, the loop ends when it goes the other way, and the c
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import chain, pairwise
 from typing import Any
@@ -56,7 +56,7 @@ def whiles(program: Program, change: Callable[[Program], Program] = lambda body:
     if not program.moments:
         return program
     made, bodies = False, Bodies()
-    while (found := next(loops_in(program, tried, bodies), None)) is not None:
+    while (found := with_loops(program, tried, bodies)) is not None:
         program, made = found, True
     program = _asked_once(replace(program, moments={}, forks=()))
     return within(program, change) if made else program
@@ -74,9 +74,14 @@ def _asked_once(program: Program) -> Program:
     return replace(program, outputs=tuple([program.outputs[k] for k in kept]), labels=labels)
 
 
-def loops_in(program: Program, tried: set[int], bodies: Bodies) -> Iterator[Program]:
-    """Yield the program with one of its loops."""
-    order = {node: k for k, node in enumerate(program.guards)}
+def with_loops(program: Program, tried: set[int], bodies: Bodies) -> Program | None:
+    """Return the program with some of its loops, the shortest first; None where there are no more.
+
+    Rounds of a `for` may each have a `while`. All these loops are put in their places at once: to make the program anew
+    for each would take the square of its length. What is no loop as long as these are not there is tried again.
+    """
+    guards = program.guards
+    order = {node: k for k, node in enumerate(guards)}
     groups: dict[Any, list[Node]] = {}
     for node in order:
         if node.param("number") not in program.moments:
@@ -88,19 +93,27 @@ def loops_in(program: Program, tried: set[int], bodies: Bodies) -> Iterator[Prog
         if rounds and not moment.counts and not moment.within[-1].ended:  # it may be the end of that
             groups.setdefault((*key, *rounds[:-1]), []).append(node)
     every = chain.from_iterable([_each_time(program, own) for own in groups.values()])
+    found: list[_AskedLoop] = []
+    taken = np.zeros(len(order), bool)
     for asked in sorted(every, key=lambda own: (_goes_either_way(program, own[0]), order[own[-1]] - order[own[0]])):
         goes_on, ends = asked[0].param("outcome"), asked[-1].param("outcome")
         outcomes = [node.param("outcome") for node in asked]
+        first, end = order[asked[0]], order[asked[-1]] + 1
         if asked[0].param("number") in tried or type(ends) is not bool or outcomes != [goes_on] * (len(asked) - 1) + [
             not goes_on
-        ]:
+        ] or taken[first:end].any():
             continue
-        tried.add(asked[0].param("number"))
-        for since in range(min(ROUNDS_PEELED, len(asked) - 3) + 1):
-            loop = _AskedLoop(program, asked[since:], since, bodies)
-            if loop.is_one():
-                yield placed(program, [loop])
-                return
+        peeled = range(min(found[0].since if found else ROUNDS_PEELED, len(asked) - 3) + 1)
+        inside = [guards[order[a] + 1 : order[b]] for a, b in pairwise(asked)]
+        loops = (_AskedLoop(program, asked[since:], since, inside[since:], bodies) for since in peeled)
+        loop = next((one for one in loops if not (found and one.ends) and one.is_one()), None)
+        if loop is not None:
+            found.append(loop)
+            taken[first:end] = True
+        if loop is not None or not found:
+            tried.add(asked[0].param("number"))
+    found.sort(key=lambda one: order[one.asked[0]])
+    return placed(program, found) if found else None
 
 
 def _goes_either_way(program: Program, asked: Node) -> bool:
@@ -133,13 +146,12 @@ class _AskedLoop(Rounds):
         count: how many rounds there are, where that is known before; else the first condition.
     """
 
-    def __init__(self, program: Program, asked: Sequence[Node], since: int, bodies: Bodies) -> None:
+    def __init__(
+        self, program: Program, asked: Sequence[Node], since: int, inside: Sequence[Sequence[Node]], bodies: Bodies,
+    ) -> None:
         """Find what belongs to each round."""
         super().__init__(program, asked[0].number)
-        self.asked, self.since, self.bodies = asked, since, bodies
-        order = program.guards
-        number = {node: k for k, node in enumerate(order)}
-        self.inside = [order[number[a] + 1 : number[b]] for a, b in pairwise(asked)]
+        self.asked, self.since, self.inside, self.bodies = asked, since, inside, bodies
         self.gone = [*asked, *chain.from_iterable(self.inside)]
         moments = [program.moments[node.param("number")] for node in asked]
         first = moments[0].variables  # where a `while` asks before its first round this has no number yet
