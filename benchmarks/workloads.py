@@ -130,6 +130,14 @@ def fortran(rng: Any) -> tuple[Any, ...]:
     return w, np.asfortranarray(X), y
 
 
+def batch_of_rows(rng: Any) -> tuple[Any, ...]:
+    """Draw 256 of 20,000 rows."""
+    return (
+        rng.normal(size=(784, 10)) * 0.01, np.zeros(10), rng.uniform(size=(20_000, 784)),
+        rng.integers(0, 10, size=20_000), rng.integers(0, 20_000, size=256),
+    )
+
+
 OTHERS = (
     Workload("masked logistic", regressions.masked_logistic,
              lambda rng: (*samples(rng, 100_000, 30), rng.uniform(size=100_000) < 0.8)),
@@ -149,6 +157,7 @@ OTHERS = (
     Workload("attention 256 x 32", networks.attention, queries(256, 32), by=(0, 1, 2)),
     Workload("attention 512 x 64", networks.attention, queries(512, 64), by=(0, 1, 2)),
     Workload("cross-entropy, labels", networks.cross_entropy, labels),
+    Workload("softmax, rows by number", networks.rows_by_number, batch_of_rows, by=(0, 1)),
     Workload("softmax over axis 0", networks.softmax_over_rows, lambda rng: tuple(rng.normal(size=(2, 10, 50_000)))),
     Workload("heat, 4 steps", mechanics.heat,
              lambda rng: (rng.normal(size=100_000), np.array(0.2), rng.normal(size=100_000)), by=(0, 1)),

@@ -166,6 +166,10 @@ class Target:
         """How a pointer is declared that nothing else points into."""
         return "SG_RESTRICT " if self.package else "restrict "
 
+    def aimed(self, options: Options) -> Target:
+        """Leave out what it has, where C is to be portable."""
+        return Target(plain=True, package=self.package) if options.portable else self
+
     def bits(self, size: int) -> int:
         """Return the bits of a vector of numbers of so many bytes: those of one number where there are none."""
         return 8 * size if self.plain else self.vector_bits or NARROW

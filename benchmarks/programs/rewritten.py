@@ -330,6 +330,18 @@ def softmax_regression_classes_first(W, b, X, labels):
     return np.mean(special.logsumexp(logits, axis=0) - chosen) + 1e-4 * np.linalg.norm(W) ** 2
 
 
+def rows_by_number_taken(W, b, X, labels, numbers):
+    return softmax_regression_picked(W, b, np.take(X, numbers, axis=0), np.take(labels, numbers))
+
+
+def rows_by_number_one_hot(W, b, X, labels, numbers):
+    return softmax_regression_one_hot(W, b, X[numbers, :], labels[numbers])
+
+
+def rows_by_number_classes_first(W, b, X, labels, numbers):
+    return softmax_regression_classes_first(W, b, X[numbers], labels[numbers])
+
+
 def embedding_bag_taken(table, w, words, y):
     r = np.dot(np.sum(np.take(table, words, axis=0), axis=1) / words.shape[1], w) - y
     return np.dot(r, r) / len(y)
@@ -630,6 +642,7 @@ REWRITTEN: dict[Any, tuple[Any, ...]] = {
     networks.softmax_regression: (
         softmax_regression_picked, softmax_regression_one_hot, softmax_regression_classes_first,
     ),
+    networks.rows_by_number: (rows_by_number_taken, rows_by_number_one_hot, rows_by_number_classes_first),
     networks.embedding_bag: (embedding_bag_taken, embedding_bag_words, embedding_bag_bags),
     networks.batch_norm: (batch_norm_squares, batch_norm_features_first, batch_norm_features),
     networks.layer_norm: (layer_norm_var, layer_norm_rows, layer_norm_sums),

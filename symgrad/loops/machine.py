@@ -124,6 +124,9 @@ TILE_BLOCKS = 32
 CUT_TILE_ROWS = 64
 """Rows of a tile of a loop that is cut because its body is long. As `TILE_ROWS`."""
 
+RAGGED = 1.4
+"""Times as long as its vectors a loop must take, with its last elements one by one, for lanes along rows. Chosen."""
+
 TURNED_ROWS = 32
 """Rows of a tile from which on they are lanes beside an unknown extent. Chosen."""
 

@@ -6,7 +6,6 @@ import re
 from collections import Counter
 from dataclasses import replace
 from itertools import chain, count, takewhile
-from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -28,7 +27,7 @@ from symgrad.ir.notation import (
     substitute,
     varies,
 )
-from symgrad.ir.shapes import bare, simplified, symbol, upper
+from symgrad.ir.shapes import bare, simplified, size, symbol, upper
 from symgrad.loops.cost import is_narrow
 from symgrad.loops.machine import LINE, WAKES
 from symgrad.loops.program import COUNT, Cond, Kind, Loop, Outlined, Piece, Place, Walk, While, paths, touched, walk
@@ -561,21 +560,27 @@ class FunctionBody:
         return ThreadsView(name, str(loop.extent), condition, short, stack, workspace, body, leave, stops, failed)
 
     def expected(self, loop: Loop) -> Iterator[CallView]:
-        """Ask, as an iteration begins, for rows that are looked up soon: once for each array, and not in lanes."""
+        """Ask, as an iteration begins, for rows that are looked up soon and that it walks whole: once for each array.
+
+        It is the beginning of a long row, behind which the processor goes on by itself.
+        """
         if loop.walk is Walk.LANES or not loop.is_walked:
             return
-        for s, _ in loop.paths:
+        for s, around in loop.paths:
+            inside = frozenset().union(*[one.members for one in around[1:] if one.window is None])
             for access in s.reads:
-                array, lookup = access.array, access.indices[0] if access.indices else 0
+                array, (lookup, *rest) = access.array, access.indices or (0,)
                 if type(lookup) is not Lookup or lookup.ahead == 0 or array in self.asked:
                     continue
-                row: Any = array.dtype.itemsize * prod(array.shape[1:])
-                if lookup.access.indices[-1] in loop.members and row >= LINE:
+                row: Any = size(array.shape[1:])
+                whole = all(part in inside for i in rest for part in parts(i))
+                if whole and lookup.access.indices[-1] in loop.members and upper(row) * array.dtype.itemsize >= LINE:
                     self.asked.add(array)
                     self.helpers.add(("sg_expect", "char", ""))
                     at = self.place(lookup.access.moved((lookup.access.indices[0] + lookup.ahead,)), [], {})
-                    address = f"{self.names[array]} + {at}*{prod(array.shape[1:])}"
-                    yield CallView("sg_expect", f"(const char *)({address}), {row}", fails=False)
+                    address = f"{self.names[array]} + {at}*{index(row, self.name, OPERATORS['*'][2])}"
+                    bytes_ = index(row * array.dtype.itemsize, self.name)
+                    yield CallView("sg_expect", f"(const char *)({address}), {bytes_}", fails=False)
 
     def polled(self, loop: Loop | While, name: str) -> tuple[CheckView, ...]:
         """Look whether the call should stop: before a loop that cannot be left, at the start of others' iterations."""

@@ -75,7 +75,7 @@ def render(loops: LoopProgram, options: Options, target: Target) -> Source:
 def aimed(loops: LoopProgram, options: Options, target: Target) -> Target:
     """Leave out of a target what the user does not want, and what the loops have no use for."""
     if options.portable:
-        return Target(plain=True, package=target.package)
+        return target.aimed(options)
     target = replace(target, blas=options.blas)
     return replace(target, simd_math=frozenset()) if options.precise or not has(Walk.LANES, loops) else target
 

@@ -301,12 +301,12 @@ def by_name(f, values):
 
 
 UNWRITTEN = {
-    "add_at", "adjoint", "argmax", "argmin", "argsort", "betainc", "betainc_by_shapes", "betaincc", "cholesky",
-    "cofactors", "copysign", "dawsn", "det", "each", "eigenvalues", "eigenvectors", "eigh", "erfcx", "fmod", "gammainc",
-    "gammainc_by_shape", "gammaincc", "gather", "i0e", "i1e", "left_shift", "logabsdet", "lu", "lu_solve", "ndtri",
-    "nextafter", "normal_index", "orthonormal", "pinv_solve", "pivot_order", "right_shift", "rint", "scatter_add",
-    "scatter_set", "searchsorted", "segments", "singular_values", "singular_vectors", "sort_key", "sparse_matmul",
-    "stdtr", "svd", "triangles",
+    "add_at", "adjoint", "argmax", "argmin", "argsort", "batch_rows", "betainc", "betainc_by_shapes", "betaincc",
+    "cholesky", "cofactors", "copysign", "dawsn", "det", "each", "eigenvalues", "eigenvectors", "eigh", "erfcx", "fmod",
+    "gammainc", "gammainc_by_shape", "gammaincc", "gather", "i0e", "i1e", "left_shift", "logabsdet", "lu", "lu_solve",
+    "ndtri", "nextafter", "normal_index", "orthonormal", "pinv_solve", "pivot_order", "right_shift", "rint",
+    "scatter_add", "scatter_set", "searchsorted", "segments", "singular_values", "singular_vectors", "sort_key",
+    "sparse_matmul", "stdtr", "svd", "triangles",
 }
 
 

@@ -151,6 +151,26 @@ def test_rows_by_number_are_those_of_a_copy(dtype, threads):
         compiled(ws, xs, [*ids[:3], np.where(np.arange(40) == 3, 40, ids[3]), *ids[4:]])
 
 
+def test_rows_by_number_in_portable_c_under_vmap_and_in_loops(tmp_path):
+    """There are no vectors in portable C; several lists of numbers are several products."""
+    rng = np.random.default_rng(4)
+    x, w, many = rng.normal(size=(40, 803)), rng.normal(size=(803, 10)), rng.integers(0, 40, (6, 32))
+    functions = {
+        "parts of lists": lambda x, w, many: x[many[:, :20]] @ w,
+        "vmap": lambda x, w, many: sg.vmap(lambda i: x[i[1:]] @ w)(many),
+        "scan": lambda x, w, many: sg.scan(lambda c, i: (c + x[i] @ w, np.sum(c)), np.zeros((32, 10)), many)[0],
+        "one": lambda x, w, many: x[many[0]] @ w,
+    }
+    expected = [x[many[:, :20]] @ w, x[many[:, 1:]] @ w, np.sum(x[many] @ w, axis=0), x[many[0]] @ w]
+    for options in (sg.Options(), sg.Options(portable=True)):
+        found = sg.jit(lambda x, w, many: [f(x, w, many) for f in functions.values()], options=options)(x, w, many)
+        for one, other, name in zip(found, expected, functions, strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-11, atol=1e-10, err_msg=name)
+    for profile in ("fast", "embedded"):
+        specs = ("f64[40,803]", "i64[32]", "f64[803,10]")
+        sg.emit(lambda x, i, w: np.sum(x[i] @ w), specs, tmp_path / profile, what="value", name="mm", profile=profile)
+
+
 @pytest.mark.parametrize("name", [name for name, case in BY_NUMBER.items() if name != "long rows"])
 def test_rows_by_number_are_copied_where_others_read_them(name):
     function, x, w, direct = BY_NUMBER[name]

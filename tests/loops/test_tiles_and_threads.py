@@ -19,7 +19,7 @@ from symgrad.loops.fusion import tile
 from symgrad.loops.machine import CACHE
 from symgrad.loops.nest import layout
 from symgrad.loops.passes import ALIGN, UNROLL, VERSIONING, each_pass
-from symgrad.loops.program import Loop, LoopProgram, Team, Walk
+from symgrad.loops.program import Array, Kind, Loop, LoopProgram, Team, Walk, temporary
 from symgrad.loops.statements.lower import lower
 from symgrad.options import Target
 from tests.looking import loops
@@ -38,7 +38,8 @@ def small_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(threads, "COPYING", 1)
     monkeypatch.setattr(tile, "TILE_TERMS", 4)
     monkeypatch.setattr(tile, "TILE_ROWS", 2)
-    monkeypatch.setattr(layout, "TURNED_ROWS", 2)
+    for name, value in {"TURNED_ROWS": 2, "TINY": 1, "RAGGED": 0}.items():  # rows last, whatever the extent beside them
+        monkeypatch.setattr(layout, name, value)
     monkeypatch.setattr(tile, "CACHE", 1 << 8)
 
 
@@ -69,6 +70,36 @@ def test_small_tiles_of_named_extents(seed: int) -> None:
             assert one.shape == three.shape
             near = np.allclose(one, three, rtol=1e-9, atol=1e-9 * scale([three]), equal_nan=True)
             assert near, written.script(f"with specs {written.specs} in small tiles")
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_classes_that_leave_lanes_over_have_them_along_the_rows(dtype):
+    """The gradient of a cross entropy is softmax less one, for every number of classes."""
+    rng, counts, near = np.random.default_rng(2), range(7, 28), 1e-12 if dtype is np.float64 else 1e-5
+    given = [(rng.normal(size=(130, k)).astype(dtype), rng.integers(0, k, 130)) for k in counts]
+
+    def loss(x, y):
+        return np.sum(sg.nn.softmax_cross_entropy(np.sin(x), y))
+
+    compiled = sg.jit(lambda given: [sg.value_and_grad(loss)(x, y) for x, y in given])
+    for (x, y), (value, slope) in zip(given, compiled(given), strict=True):
+        z = np.sin(x.astype(np.float64))
+        p = np.exp(z) / np.sum(np.exp(z), axis=1, keepdims=True)
+        chosen = np.arange(x.shape[1]) == y[:, None]
+        np.testing.assert_allclose(value, -np.sum(np.log(p[chosen])), rtol=near)
+        np.testing.assert_allclose(slope, (p - chosen) * np.cos(x.astype(np.float64)), rtol=near, atol=near)
+
+
+RAGGED = {np.float64: {9: False, 10: True, 11: True, 12: False, 14: True, 17: False, 100: False},
+          np.float32: {9: True, 10: True, 12: True, 15: True, 16: False, 17: True, 24: False, 100: False}}
+
+
+@pytest.mark.parametrize("dtype", RAGGED)
+def test_what_leaves_lanes_over(dtype):
+    """In vectors of 256 bits: those of two and a half are two, and two elements one by one."""
+    for extent, is_ragged in RAGGED[dtype].items():
+        array = temporary("z", (130, extent), Array("x", (), np.dtype(dtype), Kind.INPUT))
+        assert layout.is_ragged(array, 0, Target()) is is_ragged, extent
 
 
 def squares(x):

@@ -89,6 +89,44 @@ def test_another_path_is_found_and_the_epoch_goes_on(calls):
     assert sum(calls) > len(calls)
 
 
+def test_paths_that_alternate_take_a_gradient_each():
+    """Half of the batches leave the path before; with an order and without one, each is found by one call."""
+    def either(p, x, y):
+        return loss(p, x, y) if x[0, 0] > 0 else 2 * loss(p, x, y)
+
+    x = np.repeat(np.where(np.arange(10) % 2, 1.0, -1.0), 10)[:, None] * np.abs(X[:100])
+    for order in (None, np.arange(100)):
+        step = sg.compile_step(either, OPTIMIZERS["chain"])
+        found = step.epoch(*begun(), x, Y[:100], batch=10, order=order)
+        theirs, kept, expected = one_by_one(either, None, x, Y[:100])
+        assert near(found, (theirs, kept, np.array(expected)))
+        assert step.cache_info().compilations == 2
+
+
+def test_rows_of_several_widths_and_more_rows_in_a_batch_than_there_are():
+    """Open extents are no reason to compile for each width; a batch's size takes no memory."""
+    step = sg.compile_step(lambda p, x: np.mean(np.sort(x, 1) * p["w"]), sg.optim.sgd(0.1))
+    for width in (20, 35, 50, 64):
+        x, w = RNG.normal(size=(12, width)), {"w": np.ones(())}
+        new, _, values = step.epoch(w, sg.optim.sgd(0.1).init(w), x, batch=10**15, order=RNG.permutation(12))
+        np.testing.assert_allclose(values, [np.mean(x)])
+        np.testing.assert_allclose(new["w"], 1.0 - 0.1 * np.mean(x))
+    assert step.cache_info().compilations <= 3
+
+
+def test_next_rows_are_asked_for_where_rows_are_walked_as_a_whole():
+    """In loops over parts of rows a row would be asked for by each part."""
+    texts = []
+    for loss, w in ((lambda p, x: np.mean(np.tanh(x @ p["w"])), np.ones((900, 64))),
+                    (lambda p, x: np.mean((x * p["w"] - 1.0) ** 2), np.ones(40_000))):
+        step, params, x = sg.compile_step(loss, sg.optim.sgd(0.1)), {"w": w}, RNG.normal(size=(64, len(w)))
+        step.epoch(params, sg.optim.sgd(0.1).init(params), x, batch=32, order=np.arange(64))
+        entry, *_ = step._ordered.serving(params, x[:32], np.arange(36 if len(w) > 900 else 64))
+        texts.append(entry.built.stages.of("c").text)
+    assert "sg_expect((const char *)(" in texts[0]
+    assert "sg_expect((const char *)(" not in texts[1]
+
+
 def test_a_label_out_of_range_leaves_the_state_of_the_batch_before():
     wrong = Y.copy()
     wrong[55] = 3

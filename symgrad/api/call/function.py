@@ -445,18 +445,20 @@ class Function(Generic[P, R]):
         self._last = entry
         return entry
 
-    def serving(self, *args: Any, taken: bool = False) -> tuple[Entry, list[Any], Short]:
-        """Find or make the compilation that serves a call, for who calls its C by another way.
+    def along(self, *args: Any) -> Any:
+        """Call it, and let the path that the call takes be the one that `serving` finds next."""
+        call = self._arguments.split(args, {})
+        _, result = self._taken(self._find(call), call, lambda path, leaves: path.call.finish(path.call.flat(leaves)))
+        return result
 
-        Of several paths it is the last that was taken, or the one that this call has `taken`: it is called for that.
+    def serving(self, *args: Any) -> tuple[Entry, list[Any], Short]:
+        """Find or make the compilation that serves a call, for who calls its C by another way.
 
         Returns:
             The compilation; the leaves of the arguments; and what answers `MISS` once it serves them no longer.
         """
         call = self._arguments.split(args, {})
         entry = self._find(call).ways[0]
-        if taken:
-            entry, _ = self._taken(entry, call, lambda path, leaves: path.call.flat(leaves))
         return entry, call.leaves, self._captured.watched(_served, MISS)
 
     def variant(self, change: Callable[[Program, Any], Program], *args: Any) -> tuple[Entry, Short]:

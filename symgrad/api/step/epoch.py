@@ -113,7 +113,7 @@ NEARER = 1 << 20
 
 
 def ahead(arrays: Any, size: int) -> int:
-    """Return how many rows after it is asked for a row is read: a batch, or less where no cache holds one."""
+    """Return by how many rows a row is asked for before it is read: a batch, or fewer where no cache holds one."""
     row = sum([one.nbytes // max(1, len(one)) for one in flattened(arrays)[0]])
     return size if size * row <= NEARER else max(1, NEARER // 2 // row)
 

@@ -170,8 +170,7 @@ class Step:
         return tuple(result)
 
     def _planned(
-        self, params: Tree, state: Tree, batch: Any, rows: int = 0, part: Any = None, order: Any = None, *,
-        taken: bool = False,
+        self, params: Tree, state: Tree, batch: Any, rows: int = 0, part: Any = None, order: Any = None,
     ) -> Any:
         """Plan steps in C; None where there is no C, or the update has ways.
 
@@ -181,7 +180,7 @@ class Step:
             return None
         ordered = order is not None
         gradient, given = self._ordered if ordered else self._gradient, batch if part is None else part
-        entry, leaves, serves = gradient.serving(params, *given, *[order] * ordered, taken=taken)
+        entry, leaves, serves = gradient.serving(params, *given, *[order] * ordered)
         call = entry.call
         if not call.is_compiled or any(port.fortran for port in call.interface.inputs) or entry.signature.statics:
             return None
@@ -236,37 +235,38 @@ class Step:
         count = total if rows is None else len(rows)
         if not self.donate:
             params, state = tree_map(owned, (params, state))
-        given = plain
+        given, gradient = plain, self._gradient if rows is None else self._ordered
         if rows is not None:  # behind the order, a batch of places that are asked for, and not read
-            rows = np.concatenate([rows, np.zeros(batch, np.int64)])
+            rows = np.concatenate([rows, np.zeros(min(batch, count), np.int64)])
             given = (*plain, rows)
-        values, missed = Values(-(-count // batch)), False
+        values = Values(-(-count // batch))
         while values.done < values.count:
             begin = values.done * batch
             size = min(batch, count - begin)
             part = rows_at(plain, rows, begin, size)
             try:
-                beside = None if rows is None else np.arange(size + ahead(plain, size)) % size
-                fused = self._planned(params, _settled(state), given, size, part, beside, taken=missed)
-                code, done = None, -1
+                beside = [] if rows is None else [np.arange(size + ahead(plain, size)) % size]
+                fused = self._planned(params, _settled(state), given, size, part, *beside)
+                code = None
                 if fused is not None:
                     self._unused, self._touched = fused.unused, fused
                     leaves = flattened((params, _settled(state), given))[0]
                     try:
                         code = fused.many(leaves, values.of(*fused.value), begin, (count - begin) // size)
                     finally:
-                        done = fused.steps.done
-                        values.done += done
+                        values.done += fused.steps.done
                         params, state = fused.put_back(leaves, state)
-                missed = code is None and done >= missed
-                if missed:
-                    continue  # on another path, which a call of the gradient finds, or makes
+                if code == 0:
+                    continue
                 part = rows_at(plain, rows, values.done * batch, size)
-                if code is None:
-                    params, state, value = self(params, state, *part)
-                    values.put(value)
-                elif code:
+                if code is not None:
                     self._raise_not_finite(params, part)
+                if fused is None:
+                    params, state, value = self(params, state, *part)
+                else:  # on another path, which the gradient by itself finds, or makes; the next ones try that first
+                    value, grads = self._value_and_gradient(params, (*part, *beside), gradient.along)
+                    params, state = self._moved(params, grads, state)
+                values.put(value)
             except BaseException as error:  # noqa: BLE001 - whatever it is, what was done until then is not lost
                 told: Any = error
                 if isinstance(error, SymgradError):
@@ -387,7 +387,9 @@ class Step:
 
     # -- the halves
 
-    def _value_and_gradient(self, params: Tree, batch: tuple[Any, ...]) -> tuple[Any, dict[str, Any]]:
+    def _value_and_gradient(
+        self, params: Tree, batch: tuple[Any, ...], gradient: Callable[..., Any] | None = None,
+    ) -> tuple[Any, dict[str, Any]]:
         """Return the value and the gradients by path."""
         if self._is_apart:
             value, given = self._loss(params, *batch)
@@ -395,7 +397,7 @@ class Step:
             for path in _frozen(tree_paths(params), self._frozen):
                 grads.pop(path, None)
         else:
-            value, grads = self._gradient(params, *batch)
+            value, grads = (gradient or self._gradient)(params, *batch)
         if self._raises:
             value, grads = self._finite(value, grads, params, batch)
         named = tree_paths(params)

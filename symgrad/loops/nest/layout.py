@@ -1,7 +1,7 @@
-"""`layout`: what lives for a tile, and is of unknown extent otherwise, is stored with the tile's rows last.
+"""`layout`: what lives for a tile, and is of unknown or ragged extent otherwise, is stored with the tile's rows last.
 
-A loop over an extent that may be 3 or 3,000 makes poor lanes where it is 10: two of its elements are left over in
-each row. The rows of a tile are many and of a known number, so they are the lanes, and the loop over the unknown
+A loop over ten elements makes poor lanes: two of them are left over in each row, and so may be those of an extent that
+is 3 or 3,000. The rows of a tile are many and of a known number, so they are the lanes, and the loop over the other
 extent is outside of them. What is read of an input again and again is copied once for a tile.
 """
 
@@ -10,14 +10,18 @@ from __future__ import annotations
 from typing import Any, TypeAlias
 
 from symgrad.ir.notation import Access, Apply, How, Statement, axes_of, varies
-from symgrad.loops.machine import TURNED_ROWS
+from symgrad.loops.machine import RAGGED, TINY, TURNED_ROWS
 from symgrad.loops.program import Array, Item, Items, Loop, LoopProgram, in_loops, rebuild, temporary
+from symgrad.options import Target
+
+ANY = Target()
+"""A machine of which nothing is known."""
 
 Use: TypeAlias = "tuple[Statement, tuple[Loop, ...], Access]"
 Places: TypeAlias = "dict[Array, tuple[Array, int]]"
 
 
-def layout(program: LoopProgram) -> LoopProgram:
+def layout(program: LoopProgram, target: Target = ANY) -> LoopProgram:
     """Store temporaries of tiles with the rows last, where that pays."""
     uses: dict[Array, list[Use]] = {}
     tiles: dict[Loop, list[Statement]] = {}
@@ -27,7 +31,7 @@ def layout(program: LoopProgram) -> LoopProgram:
                 tiles.setdefault(loop, []).append(s)
         for access in s.touched:
             uses.setdefault(access.array, []).append((s, around, access))
-    plans = {loop: planned for loop, inside in tiles.items() if (planned := _planned(loop, inside, uses)) is not None}
+    plans = {loop: planned for loop, inside in tiles.items() if (planned := _planned(loop, inside, uses, target))}
     if not plans:
         return program
     new = [into for turned, copies in plans.values() for into, _ in (*turned.values(), *copies.values())]
@@ -48,14 +52,16 @@ def row_dimension(array: Array, loop: Loop, uses: list[Use]) -> int | None:
     return found[0] if len(found) == 1 else None
 
 
-def _planned(loop: Loop, inside: list[Statement], uses: dict[Array, list[Use]]) -> tuple[Places, Places] | None:
+def _planned(
+    loop: Loop, inside: list[Statement], uses: dict[Array, list[Use]], target: Target,
+) -> tuple[Places, Places] | None:
     """Choose what is stored with the rows last, and what is copied so; None where it is not worth it."""
     able: dict[Array, int] = {}
     for array in dict.fromkeys([access.array for s in inside for access in s.touched]):
         d = row_dimension(array, loop, uses[array])
         if d is not None:
             able[array] = d
-    if all(type(dim) is int for array, rows in able.items() for d, dim in enumerate(array.shape) if d != rows):
+    if not any(is_ragged(array, rows, target) for array, rows in able.items()):
         return None
     written = {s.target.array for s in inside}
     alone = [s for s in inside if not s.is_contraction]
@@ -65,7 +71,7 @@ def _planned(loop: Loop, inside: list[Statement], uses: dict[Array, list[Use]]) 
         mine = [s for s in alone if any(a.array in group for a in s.touched) and not loop.members.issuperset(s.axes)]
         across = [(s, access) for s in mine for access in s.touched if crosses(access, loop, able)]
         lasts = any(len({around for _, around, _ in uses[array]}) > 1 for array in group)
-        if lasts and gains(group, mine, able, loop) and all(is_again(*each, loop, written) for each in across):
+        if lasts and gains(group, mine, able, loop, target) and all(is_again(*each, loop, written) for each in across):
             turned.update({array: (with_rows_last(array, able[array], array.name), able[array]) for array in group})
             for d, array in sorted({(rows_along(a, loop), a.array): None for _, a in across}, key=lambda each: each[0]):
                 copies.setdefault(array, (with_rows_last(array, d, "c"), d))
@@ -100,11 +106,22 @@ def groups(statements: list[Statement], able: dict[Array, int]) -> list[list[Arr
     return list({id(group): group for group in found.values()}.values())
 
 
-def gains(group: list[Array], statements: list[Statement], able: dict[Array, int], loop: Loop) -> bool:
-    """Whether arrays are of unknown extents, and reckoned with; what has the rows twice is long itself."""
+def gains(
+    group: list[Array], statements: list[Statement], able: dict[Array, int], loop: Loop, target: Target,
+) -> bool:
+    """Whether arrays are of unknown or ragged extents, and reckoned with; what has the rows twice is long itself."""
     others = [dim for array in group for d, dim in enumerate(array.shape) if d != able[array]]
     reckons = any(s.how != How.SET or isinstance(s.value, Apply) for s in statements)
-    return reckons and any(type(dim) is not int for dim in others) and loop.extent not in others
+    return reckons and any(is_ragged(array, able[array], target) for array in group) and loop.extent not in others
+
+
+def is_ragged(array: Array, rows: int, target: Target) -> bool:
+    """Whether an extent beside the rows is unknown, or makes poor lanes: what is left over is done one by one."""
+    lanes = target.lanes(array.dtype)
+    others = [dim for d, dim in enumerate(array.shape) if d != rows]
+    return any(type(dim) is not int for dim in others) or (array.dtype.kind == "f" and any(
+        dim > TINY and (dim // lanes + dim % lanes) * lanes > RAGGED * dim for dim in others[-1:]
+    ))
 
 
 def rows_along(access: Access, loop: Loop) -> int:

@@ -137,7 +137,8 @@ def collapse(program: LoopProgram) -> LoopProgram:
         if more or not isinstance(inner, Loop) or inner.product is None:
             return loop
         nest, s = inner.nest, inner.nest.statement
-        if s.ranges or s.triangle is not None or not all(map(_is_whole_sweep, (loop, *nest.loops))):
+        looks_up = any(access.is_indirect for access in s.touched)
+        if s.ranges or s.triangle is not None or looks_up or not all(map(_is_whole_sweep, (loop, *nest.loops))):
             return loop
         places = [_whole_place(access, program.storage[access.array]) for access in s.touched]
         for one in nest.loops:

@@ -9,7 +9,7 @@ import numpy as np
 from symgrad.errors import ArgumentValueError, DtypeError, ShapeError, UnsupportedError
 from symgrad.ir import shapes
 from symgrad.ir.node import Node
-from symgrad.ir.notation import SURE, Access, Axis, Body, How, IndexValue, Lookup, Statement, axes_of
+from symgrad.ir.notation import SURE, Access, Axis, Body, How, IndexValue, Lookup, Role, Statement, axes_of
 from symgrad.ir.shapes import Shape
 from symgrad.ops.arrays.copies import fresh
 from symgrad.ops.arrays.joining import along_axis, lift
@@ -167,7 +167,8 @@ def _rows_infer(x: Node, order: Node) -> tuple[Shape, Any]:
 
 def _rows_body(node: Node) -> Body:
     count, soon = node.shape[0], node.inputs[1].shape[0] - node.shape[0]
-    return copy_body(node, lambda i, *rest: (Lookup(Access(1, (i,)), count, SURE, soon), *rest))
+    body = copy_body(node, lambda i, *rest: (Lookup(Access(1, (i,)), count, SURE, soon), *rest))
+    return Body(tuple([s.with_(role=Role.COLUMN) for s in body.statements]))
 
 
 batch_rows = structured(
