@@ -355,9 +355,9 @@ int32_t sg_softmax_regression(
     double *const restrict W_bar_copies = (double *)(void *)workspace;
     double result_copies[256] __attribute__((aligned(64)));
     /* test_golden.py:29  return np.mean(scipy.special.logsumexp(z, axis=1) - z[np.arange(X.shape[0]), labels]) */
-    double result_5 = 0.0;
-    const double result_6 = (double)n;
-    const double result_bar_3 = 1.0 / result_6;
+    double result_4 = 0.0;
+    const double result_5 = (double)n;
+    const double result_bar_3 = 1.0 / result_5;
     const double result_bar = -result_bar_3;
     for (int64_t i = 0; i < 64; ++i) {
         #pragma omp simd
@@ -373,14 +373,14 @@ int32_t sg_softmax_regression(
         double *const restrict W_bar_own = (double *)(void *)(workspace + W_bar_own_at);
         double *const restrict W_bar_tile = (double *)(void *)(workspace + W_bar_own_at + 5120);
         double *const restrict z = (double *)(void *)(workspace + W_bar_own_at + 10240);
-        double *const restrict result_2 = (double *)(void *)(workspace + W_bar_own_at + 15360);
-        double *const restrict result_bar_1 = (double *)(void *)(workspace + W_bar_own_at + 20480);
+        double *const restrict result = (double *)(void *)(workspace + W_bar_own_at + 15360);
+        double *const restrict result_bar_2 = (double *)(void *)(workspace + W_bar_own_at + 20480);
         double *const restrict z_bar = (double *)(void *)(workspace + W_bar_own_at + 25600);
         double result_1[64] __attribute__((aligned(64)));
-        double result_3[64] __attribute__((aligned(64)));
+        double result_2[64] __attribute__((aligned(64)));
         double result_then_result_bar[64] __attribute__((aligned(64)));
-        int64_t result_4[64] __attribute__((aligned(64)));
-        uint8_t result_bar_2[64] __attribute__((aligned(64)));
+        int64_t result_3[64] __attribute__((aligned(64)));
+        uint8_t result_bar_1[64] __attribute__((aligned(64)));
         double result_own = 0.0;
         for (int64_t i = 0; i < 64; ++i) {
             #pragma omp simd
@@ -402,86 +402,83 @@ int32_t sg_softmax_regression(
                     W_bar_tile[j*10 + k] = 0.0;
                 }
             }
-            for (int64_t i_n = i_n0; i_n < i_n1; ++i_n) {
+            for (int64_t j = 0; j < 10; ++j) {
                 #pragma omp simd
-                for (int64_t j = 0; j < 10; ++j) {
-                    z[(i_n - i_n0)*10 + j] = 0.0;
+                for (int64_t i_n = i_n0; i_n < i_n1; ++i_n) {
+                    z[j*64 + i_n - i_n0] = 0.0;
                 }
             }
             #pragma omp simd
             for (int64_t i_n = i_n0; i_n < i_n1; ++i_n) {
                 /* test_golden.py:29 */
                 result_1[i_n - i_n0] = -HUGE_VAL;
-                result_3[i_n - i_n0] = 0.0;
+                result_2[i_n - i_n0] = 0.0;
             }
             /* test_golden.py:28 */
             sg_product(i_n1 - i_n0, 64, 10,
                 X + i_n0*64, 64, 1,
                 W, 10, 1,
-                z, 10, 1);
-            for (int64_t i_n = i_n0; i_n < i_n1; ++i_n) {
-                /* test_golden.py:29 */
-                double result_acc = result_1[i_n - i_n0];
-                for (int64_t j = 0; j < 10; ++j) {
-                    const double result_7 = z[(i_n - i_n0)*10 + j];
-                    result_acc = result_7 > result_acc || result_7 != result_7 ? result_7 : result_acc;
+                z, 1, 64);
+            for (int64_t j = 0; j < 10; ++j) {
+                #pragma omp simd
+                for (int64_t i_n = i_n0; i_n < i_n1; ++i_n) {
+                    /* test_golden.py:29 */
+                    const double result_6 = z[j*64 + i_n - i_n0];
+                    result_1[i_n - i_n0] = result_6 > result_1[i_n - i_n0] || result_6 != result_6 ? result_6 : result_1[i_n - i_n0];
                 }
-                result_1[i_n - i_n0] = result_acc;
             }
             #pragma omp simd
             for (int64_t i_n = i_n0; i_n < i_n1; ++i_n) {
-                const double result_8 = result_1[i_n - i_n0];
-                result_then_result_bar[i_n - i_n0] = isfinite(result_1[i_n - i_n0]) != 0 ? result_8 : 0.0;
+                const double result_7 = result_1[i_n - i_n0];
+                result_then_result_bar[i_n - i_n0] = isfinite(result_1[i_n - i_n0]) != 0 ? result_7 : 0.0;
             }
-            for (int64_t i_n = i_n0; i_n < i_n1; ++i_n) {
-                double result_acc_1 = result_3[i_n - i_n0];
-                #pragma omp simd reduction(+:result_acc_1)
-                for (int64_t j = 0; j < 10; ++j) {
-                    result_2[(i_n - i_n0)*10 + j] = exp(z[(i_n - i_n0)*10 + j] - result_then_result_bar[i_n - i_n0]);
-                    result_acc_1 += result_2[(i_n - i_n0)*10 + j];
+            for (int64_t j = 0; j < 10; ++j) {
+                #pragma omp simd
+                for (int64_t i_n = i_n0; i_n < i_n1; ++i_n) {
+                    result[j*64 + i_n - i_n0] = exp(z[j*64 + i_n - i_n0] - result_then_result_bar[i_n - i_n0]);
+                    result_2[i_n - i_n0] += result[j*64 + i_n - i_n0];
                 }
-                result_3[i_n - i_n0] = result_acc_1;
             }
             #pragma omp simd
             for (int64_t i_n = i_n0; i_n < i_n1; ++i_n) {
-                result_1[i_n - i_n0] = log(result_3[i_n - i_n0]) + result_then_result_bar[i_n - i_n0];
+                result_1[i_n - i_n0] = log(result_2[i_n - i_n0]) + result_then_result_bar[i_n - i_n0];
             }
             for (int64_t i_n = i_n0; i_n < i_n1; ++i_n) {
-                int64_t result_9 = (int64_t)labels[i_n];
-                if (result_9 < 0) result_9 += 10;
-                if (result_9 < 0 || result_9 >= 10) {
+                int64_t result_8 = (int64_t)labels[i_n];
+                if (result_8 < 0) result_8 += 10;
+                if (result_8 < 0 || result_8 >= 10) {
                     sg_failed1 = 1;
                     goto stopped1;
                 }
-                result_4[i_n - i_n0] = result_9;
+                result_3[i_n - i_n0] = result_8;
             }
             #pragma omp simd reduction(+:result_tile)
             for (int64_t i_n = i_n0; i_n < i_n1; ++i_n) {
-                result_tile += result_1[i_n - i_n0] - z[(i_n - i_n0)*10 + result_4[i_n - i_n0]];
+                result_tile += result_1[i_n - i_n0] - z[result_3[i_n - i_n0]*64 + i_n - i_n0];
             }
-            for (int64_t i_n = i_n0; i_n < i_n1; ++i_n) {
+            for (int64_t j = 0; j < 10; ++j) {
                 #pragma omp simd
-                for (int64_t j = 0; j < 10; ++j) {
-                    result_bar_1[(i_n - i_n0)*10 + j] = 0.0;
+                for (int64_t i_n = i_n0; i_n < i_n1; ++i_n) {
+                    result_bar_2[j*64 + i_n - i_n0] = 0.0;
                 }
             }
             for (int64_t i_n = i_n0; i_n < i_n1; ++i_n) {
-                result_bar_1[(i_n - i_n0)*10 + result_4[i_n - i_n0]] += result_bar;
-                result_bar_2[i_n - i_n0] = (uint8_t)(isinf(result_1[i_n - i_n0]) != 0);
-                result_then_result_bar[i_n - i_n0] = 1.0 / result_3[i_n - i_n0];
+                result_bar_2[result_3[i_n - i_n0]*64 + i_n - i_n0] += result_bar;
+                result_bar_1[i_n - i_n0] = (uint8_t)(isinf(result_1[i_n - i_n0]) != 0);
+                result_then_result_bar[i_n - i_n0] = 1.0 / result_2[i_n - i_n0];
             }
-            for (int64_t i_n = i_n0; i_n < i_n1; ++i_n) {
+            for (int64_t j = 0; j < 10; ++j) {
                 #pragma omp simd
-                for (int64_t j = 0; j < 10; ++j) {
-                    const _Bool result_bar_4 = sg_flag(result_bar_2[i_n - i_n0]) && z[(i_n - i_n0)*10 + j] == result_1[i_n - i_n0];
-                    const double result_bar_5 = result_2[(i_n - i_n0)*10 + j] * result_then_result_bar[i_n - i_n0];
+                for (int64_t i_n = i_n0; i_n < i_n1; ++i_n) {
+                    const _Bool result_bar_4 = sg_flag(result_bar_1[i_n - i_n0]) && z[j*64 + i_n - i_n0] == result_1[i_n - i_n0];
+                    const double result_bar_5 = result[j*64 + i_n - i_n0] * result_then_result_bar[i_n - i_n0];
                     /* test_golden.py:28 */
-                    z_bar[(i_n - i_n0)*10 + j] = result_bar_1[(i_n - i_n0)*10 + j] + result_bar_3 * (result_bar_4 ? 1.0 : result_bar_5);
+                    z_bar[j*64 + i_n - i_n0] = result_bar_2[j*64 + i_n - i_n0] + result_bar_3 * (result_bar_4 ? 1.0 : result_bar_5);
                 }
             }
             sg_product_narrow(64, i_n1 - i_n0, 10,
                 X + i_n0*64, 1, 64,
-                z_bar, 10, 1,
+                z_bar, 1, 64,
                 W_bar_tile, 10, 1);
             /* test_golden.py:29 */
             result_own += result_tile;
@@ -506,7 +503,7 @@ int32_t sg_softmax_regression(
     if (sg_stopped(stop)) return -1;
     if (sg_failed1) return sg_failed1;
     for (int64_t i = 0; i < threads; ++i) {
-        result_5 += result_copies[i];
+        result_4 += result_copies[i];
         for (int64_t j = 0; j < 64; ++j) {
             #pragma omp simd
             for (int64_t k = 0; k < 10; ++k) {
@@ -515,6 +512,6 @@ int32_t sg_softmax_regression(
         }
     }
     /* test_golden.py:29 */
-    value[0] = result_5 / result_6;
+    value[0] = result_4 / result_5;
     return 0;
 }

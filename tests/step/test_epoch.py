@@ -117,11 +117,12 @@ def test_rows_of_several_widths_and_more_rows_in_a_batch_than_there_are():
 def test_next_rows_are_asked_for_where_rows_are_walked_as_a_whole():
     """In loops over parts of rows a row would be asked for by each part."""
     texts = []
-    for loss, w in ((lambda p, x: np.mean(np.tanh(x @ p["w"])), np.ones((900, 64))),
-                    (lambda p, x: np.mean((x * p["w"] - 1.0) ** 2), np.ones(40_000))):
-        step, params, x = sg.compile_step(loss, sg.optim.sgd(0.1)), {"w": w}, RNG.normal(size=(64, len(w)))
-        step.epoch(params, sg.optim.sgd(0.1).init(params), x, batch=32, order=np.arange(64))
-        entry, *_ = step._ordered.serving(params, x[:32], np.arange(36 if len(w) > 900 else 64))
+    for loss, w in ((lambda p, x: np.mean(np.tanh(x @ p["w"])), np.ones((784, 128))),
+                    (lambda p, x: np.mean((x * p["w"] - 1.0) ** 2), np.ones(20_000))):
+        step = sg.compile_step(loss, sg.optim.sgd(0.1), options=sg.Options(threads=1))
+        params, x, order = {"w": w}, RNG.normal(size=(100, len(w))), np.arange(200) % 100
+        step.epoch(params, sg.optim.sgd(0.1).init(params), x, batch=100, order=order)
+        entry, *_ = step._ordered.serving(params, x, order)
         texts.append(entry.built.stages.of("c").text)
     assert "sg_expect((const char *)(" in texts[0]
     assert "sg_expect((const char *)(" not in texts[1]
