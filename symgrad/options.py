@@ -177,3 +177,7 @@ class Target:
     def lanes(self, dtype: np.dtype[Any]) -> int:
         """Return how many numbers a vector has."""
         return self.bits(dtype.itemsize) // (8 * dtype.itemsize)
+
+
+UNKNOWN = Target()
+"""A machine of which nothing is known."""

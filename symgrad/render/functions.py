@@ -88,11 +88,11 @@ WORTH = 12
 LETTERS = "ijklmpqrsuvw"
 """Names of loop variables."""
 
-LONG = "sg_product_narrow", "sg_product_rows", "sg_product_coming"
+FEW_COLUMNS = "sg_product_narrow", "sg_product_rows", "sg_product_coming"
 """Products with a few columns: of rows side by side, of rows that are looked up, and where the next ones are known."""
 
 FUNCTIONS = {
-    "sg_blas": (), "sg_product": (), **dict.fromkeys(LONG, ()), "sg_gemm": ("sg_product",),
+    "sg_blas": (), "sg_product": (), **dict.fromkeys(FEW_COLUMNS, ()), "sg_gemm": ("sg_product",),
     "sg_product_part": ("sg_product",), "sg_solve_strip": ("sg_product",),
     "sg_solve": ("sg_product", "sg_solve_strip"), "sg_cholesky": ("sg_product", "sg_solve_strip"),
     "sg_cholesky_pullback": ("sg_product", "sg_solve_strip"),
@@ -910,7 +910,7 @@ class FunctionBody:
         extents = [extent(loop) for loop in (rows, depth, lanes)]
         if part is not None:
             extents += [str(int(part.rows)), str(int(part.after)), str(part.least)]
-        called = {function} if function in LONG else {"sg_product", function}
+        called = {function} if function in FEW_COLUMNS else {"sg_product", function}
         self.helpers |= {(name, ctype(value.dtype), end) for name in called}
         arguments = [
             ", ".join(extents),

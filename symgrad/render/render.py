@@ -21,7 +21,7 @@ from symgrad.ops.declare.forms import LIBRARY
 from symgrad.ops.declare.spelling import stored
 from symgrad.ops.elementwise.selection import astype
 from symgrad.options import TEAM, Options, Target
-from symgrad.render.functions import FUNCTIONS, LONG, Functions, foreign, words_of
+from symgrad.render.functions import FEW_COLUMNS, FUNCTIONS, Functions, foreign, words_of
 from symgrad.render.printer import c_literal
 from symgrad.render.source import Source
 from symgrad.render.templates import TEMPLATES, environment
@@ -38,7 +38,7 @@ BLAS = frozenset({"sg_gemm", "sg_solve", "sg_cholesky", "sg_lu"})
 
 LINALG = "linalg.c.jinja"
 FILES = {
-    **dict.fromkeys(("sg_product", "sg_product_part", *LONG), "product.c.jinja"),
+    **dict.fromkeys(("sg_product", "sg_product_part", *FEW_COLUMNS), "product.c.jinja"),
     "sg_blas": "blas.c.jinja", "sg_gemm": "blas.c.jinja",
     "sg_argsort": "sorting.c.jinja", "sg_searchsorted": "sorting.c.jinja",
     **dict.fromkeys(
@@ -205,11 +205,11 @@ def helper(name: str, kind: str, end: str, target: Target, *, once: bool = False
     """Print one helper function for a C type; with `once`, compilers are not to copy it for each of its calls."""
     if name in FUNCTIONS:
         bits = target.bits(4 if end else 8)
-        file, macro = FILES.get(name, LINALG), LONG[0] if name in LONG else name
+        file, macro = FILES.get(name, LINALG), FEW_COLUMNS[0] if name in FEW_COLUMNS else name
         whole = getattr(environment().get_template(f"{file}:{macro}").module, macro)
         library = (target.blas and not target.package,) if name in BLAS - {"sg_gemm"} else ()
         named: dict[str, Any] = {"once": once} if name == "sg_product" else {}
-        if name in LONG[1:]:
+        if name in FEW_COLUMNS[1:]:
             named["by"] = name.removeprefix("sg_product")
         return str(whole(kind, end, bits, target.fma, target.package, *library, **named)).strip()
     macro = getattr(environment().get_template(f"helpers.c.jinja:{name}").module, name)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from symgrad.ir.program import Program
-from symgrad.options import Options, Pass, Purpose, Target
+from symgrad.options import UNKNOWN, Options, Pass, Purpose
 from symgrad.transforms.build import inline
 from symgrad.transforms.control.forks import forks
 from symgrad.transforms.control.roll import roll
@@ -81,12 +81,8 @@ def optimize(program: Program, options: Options) -> Program:
     return _run_passes(OPTIMIZE, program, options)
 
 
-_ANY = Target()
-"""Passes of programs do not ask what the machine has."""
-
-
 def _run_passes(listed: tuple[Pass[Program], ...], program: Program, options: Options) -> Program:
     for one in listed:
-        if one.runs(options, _ANY):
-            program = one.apply(program, **one.settings(options, _ANY))
+        if one.runs(options, UNKNOWN):
+            program = one.apply(program, **one.settings(options, UNKNOWN))
     return program

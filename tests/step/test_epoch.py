@@ -12,6 +12,7 @@ import pytest
 import symgrad as sg
 from symgrad.api.step.fused import Fused
 from symgrad.build import load, steps
+from symgrad.errors import ArgumentError, ArgumentValueError, NonFiniteError
 from symgrad.trace import optree
 from tests.step.test_step import OPTIMIZERS, same
 
@@ -112,6 +113,38 @@ def test_rows_of_several_widths_and_more_rows_in_a_batch_than_there_are():
         np.testing.assert_allclose(values, [np.mean(x)])
         np.testing.assert_allclose(new["w"], 1.0 - 0.1 * np.mean(x))
     assert step.cache_info().compilations <= 3
+
+
+def test_every_value_is_looked_at_where_options_ask_for_it():
+    """A step and its epoch name the line where a NaN begins, and leave parameters and state as they were."""
+    opt, x = sg.optim.adam(0.1), np.abs(X[:20]) + 0.1
+    step = sg.compile_step(
+        lambda p, x: np.mean(np.log(x @ p["w"])), opt, donate=True, options=sg.Options(debug_nans=True))
+    params = {"w": np.ones(5)}
+    state, plain = opt.init(params), sg.compile_step(lambda p, x: np.mean(np.log(x @ p["w"])), opt)
+    wanted = plain.epoch({"w": np.ones(5)}, opt.init({"w": np.ones(5)}), x, batch=10, order=np.arange(20)[::-1])
+    assert near(step.epoch(params, state, x, batch=10, order=np.arange(20)[::-1]), wanted)
+    before = sg.tree_map(np.copy, (params, state))
+    with pytest.raises(NonFiniteError, match=r"(?s)batch 1: .*np\.log\(x @ p"):
+        step.epoch(params, state, np.where(np.arange(20)[:, None] == 3, -x, x), batch=10, order=np.r_[0, 10:20, 1:9])
+    assert state["t"] == before[1]["t"] + 1
+    with pytest.raises(NonFiniteError, match=r"np\.log\(x @ p"):
+        step(params, state, -x)
+    assert state["t"] == before[1]["t"] + 1
+
+
+@pytest.mark.parametrize("batch", [True, 2.0, "3", 0, np.int8(-1)])
+def test_what_is_no_number_of_rows(batch):
+    step = sg.compile_step(loss, OPTIMIZERS["sgd"])
+    with pytest.raises(ArgumentValueError, match="a number of rows from 1 on"):
+        step.epoch(*begun(), X, Y, batch=batch)
+
+
+def test_small_integers_are_numbers_of_rows_and_complex_rows_are_refused():
+    step, state = sg.compile_step(loss, OPTIMIZERS["sgd"]), OPTIMIZERS["sgd"].init(begun()[0])
+    assert step.epoch(begun()[0], state, X, Y, batch=np.int8(100), order=np.arange(107))[2].shape == (2,)
+    with pytest.raises(ArgumentError, match=r"complex128(?s:.*)x\.real and x\.imag"):
+        step.epoch(begun()[0], state, X * 1j, Y, batch=10)
 
 
 def test_next_rows_are_asked_for_where_rows_are_walked_as_a_whole():

@@ -68,7 +68,7 @@ def rows_of(array: Any) -> Any:
             instead="np.array(...) of a list of rows; a number that is the same for all batches is no argument of it",
         )
     if isinstance(array, np.ndarray):
-        leaf_spec(array, "of an epoch")  # no mask is dropped
+        leaf_spec(array, "x")  # no mask is dropped
     found = np.asarray(array)
     native = np.dtype(found.dtype.newbyteorder("=").str)  # NumPy's own object, which C compares with
     return np.require(found, native, ["C", "A"]).view(native)
@@ -80,7 +80,7 @@ def same_rows(arrays: Any, batch: Any) -> int:
     if len({shape[0] for shape in shapes}) != 1:
         shown = ", ".join(map(str, shapes))
         raise ArgumentValueError(f"epoch() of the shapes {shown or 'none'}", instead="arrays with as many rows each")
-    if not isinstance(batch, (int, np.integer)) or batch < 1:
+    if not isinstance(batch, (int, np.integer)) or isinstance(batch, bool) or batch < 1:
         raise ArgumentValueError(f"epoch(batch={batch!r})", instead="a number of rows from 1 on")
     return int(shapes[0][0])
 

@@ -176,7 +176,7 @@ class Step:
 
         With `rows` the batch is all there is, and `part` some of its rows, in an `order` if there is one.
         """
-        if self._is_apart:
+        if self._is_apart or self._options.debug_nans:  # what looks into every value is called by itself
             return None
         ordered = order is not None
         gradient, given = self._ordered if ordered else self._gradient, batch if part is None else part
@@ -230,7 +230,7 @@ class Step:
         if active.entered:
             raise ArgumentError("epoch() in a traced function", line=user_line(), instead="sg.scan of the step")
         params, plain = _parameters(params), tree_map(rows_of, arrays)
-        total = same_rows(plain, batch)
+        total, batch = same_rows(plain, batch), int(batch)
         rows = None if order is None else order_of(order, total)
         count = total if rows is None else len(rows)
         if not self.donate:
@@ -381,7 +381,8 @@ class Step:
             raise ArgumentError(
                 f"the step of {self.__name__}() is not one call of C",
                 instead="compile_step() of the loss itself: what gives the gradients is a call of its own"
-                if self._is_apart else "a C compiler, and an optimizer without conditions on traced values",
+                if self._is_apart else
+                "a C compiler, an optimizer without conditions on traced values, and no debug_nans",
             )
         return found
 
@@ -452,7 +453,7 @@ class Step:
         donate = self.donate and not active.entered
         if donate:
             _check_donated(params, state, moved, grads, outside)
-        if not active.entered:
+        if not active.entered and not self._options.debug_nans:
             slopes = [grads[named[k]] for k in moved]
             update = self._update_of(params, state, moved, slopes)
             if update.is_alone:

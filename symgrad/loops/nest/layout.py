@@ -12,16 +12,13 @@ from typing import Any, TypeAlias
 from symgrad.ir.notation import Access, Apply, How, Statement, axes_of, varies
 from symgrad.loops.machine import RAGGED, TINY, TURNED_ROWS
 from symgrad.loops.program import Array, Item, Items, Loop, LoopProgram, in_loops, rebuild, temporary
-from symgrad.options import Target
-
-ANY = Target()
-"""A machine of which nothing is known."""
+from symgrad.options import UNKNOWN, Target
 
 Use: TypeAlias = "tuple[Statement, tuple[Loop, ...], Access]"
 Places: TypeAlias = "dict[Array, tuple[Array, int]]"
 
 
-def layout(program: LoopProgram, target: Target = ANY) -> LoopProgram:
+def layout(program: LoopProgram, target: Target = UNKNOWN) -> LoopProgram:
     """Store temporaries of tiles with the rows last, where that pays."""
     uses: dict[Array, list[Use]] = {}
     tiles: dict[Loop, list[Statement]] = {}

@@ -37,7 +37,7 @@ from symgrad.loops.cost import extent, is_narrow, register_blocks
 from symgrad.loops.machine import BLOCK_FEWEST, BLOCK_WORTH, TILE_BLOCKS
 from symgrad.loops.program import Array, Item, Loop, LoopProgram, Nest, Product, ProductPart, Storage, Walk, rebuild
 from symgrad.loops.statements.align import shifted
-from symgrad.options import Target
+from symgrad.options import UNKNOWN, Target
 
 
 def find_product(loops: Sequence[Loop], statements: Sequence[Statement]) -> Nest | None:
@@ -192,11 +192,8 @@ def _joined(far: Loop, near: Loop, inner: Loop, nest: Nest) -> Loop:
 
 # -- rows that are looked up
 
-ANY = Target()
-"""A machine of which nothing is known."""
 
-
-def ungather(program: LoopProgram, target: Target = ANY) -> LoopProgram:
+def ungather(program: LoopProgram, target: Target = UNKNOWN) -> LoopProgram:
     """Let products with a few columns read rows that are looked up where they lie: ``X[ids] @ W`` copies nothing.
 
     So it is where such products are all that reads the copy, and walk the rows themselves by ones.
