@@ -566,7 +566,7 @@ class Role(Enum):
 
     VALUE = "value"
     TOTAL = "total"  # it adds a tile's sum to the whole one
-    COLUMN = "column"  # it copies a column, or stores one: its leaps would keep lanes from others
+    COLUMN = "column"  # it copies a column or looked-up rows, or stores one: its leaps would keep lanes from others
     PLACES = "places"  # it checks indices
     GUARD = "guard"  # it checks that Python would branch as it did: nothing after it may fail before
 

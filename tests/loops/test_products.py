@@ -171,6 +171,18 @@ def test_rows_by_number_in_portable_c_under_vmap_and_in_loops(tmp_path):
         sg.emit(lambda x, i, w: np.sum(x[i] @ w), specs, tmp_path / profile, what="value", name="mm", profile=profile)
 
 
+def test_a_matrix_by_number_is_no_row():
+    rng = np.random.default_rng(5)
+    x, w, few = rng.normal(size=(5, 40, 803)), rng.normal(size=(803, 10)) * 0.1, np.array([1, 3, 2, 0, 4, 39])
+    functions = [
+        lambda k: np.sum(np.tanh(x[k] @ w)), lambda k: np.sum(np.tanh(np.take(x, k, axis=0) @ w)),
+        lambda k: np.sum(np.tanh(x[k][few] @ w)), lambda k: np.sum(np.tanh(w.T @ x[k, :, :].T)),
+    ]
+    for k in (np.int64(3), np.array(3)):
+        found = sg.jit(lambda k: [f(k) for f in functions])(k)
+        np.testing.assert_allclose(found, [f(3) for f in functions], rtol=1e-11)
+
+
 @pytest.mark.parametrize("name", [name for name, case in BY_NUMBER.items() if name != "long rows"])
 def test_rows_by_number_are_copied_where_others_read_them(name):
     function, x, w, direct = BY_NUMBER[name]

@@ -232,10 +232,10 @@ def _is_copy_of_rows(s: Statement) -> bool:
     if not isinstance(value, Access) or not value.array.is_given or value.flat or s.how != How.SET or s.ranges:
         return False
     lookups = [i for i in value.indices if not isinstance(i, (int, Axis))]
-    return (
+    return bool(
         s.target.array.is_temporary and s.target.indices == s.axes and len(lookups) == 1
         and type(one := lookups[0]) is Lookup and one.check == SURE and one.access.is_bare
-        and one.access.array.dtype == np.int64 and isinstance(value.indices[-1], Axis)
+        and one.access.indices and one.access.array.dtype == np.int64 and isinstance(value.indices[-1], Axis)
     )
 
 

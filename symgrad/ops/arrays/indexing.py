@@ -168,6 +168,7 @@ def _rows_infer(x: Node, order: Node) -> tuple[Shape, Any]:
 def _rows_body(node: Node) -> Body:
     count, soon = node.shape[0], node.inputs[1].shape[0] - node.shape[0]
     body = copy_body(node, lambda i, *rest: (Lookup(Access(1, (i,)), count, SURE, soon), *rest))
+    # In a loop of its own: beside a copy of rows of five, what reads them would have no lanes.
     return Body(tuple([s.with_(role=Role.COLUMN) for s in body.statements]))
 
 
