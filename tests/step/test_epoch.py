@@ -147,6 +147,14 @@ def test_small_integers_are_numbers_of_rows_and_complex_rows_are_refused():
         step.epoch(begun()[0], state, X * 1j, Y, batch=10)
 
 
+def test_the_c_of_an_epoch_has_the_names_of_the_loss():
+    step = sg.compile_step(lambda p, rows, labels: 2 * loss(p, rows, labels), OPTIMIZERS["sgd"])
+    step.epoch(*begun(), X, Y, batch=10, order=np.arange(20))
+    entry, *_ = step._ordered.serving(begun()[0], X[:10], Y[:10], np.arange(20))
+    text = entry.built.stages.of("c").text
+    assert all(f" * reads {name}: " in text for name in ("rows", "labels", "order"))
+
+
 def test_next_rows_are_asked_for_where_rows_are_walked_as_a_whole():
     """In loops over parts of rows a row would be asked for by each part."""
     texts = []

@@ -13,7 +13,7 @@ from symgrad.api.trees import Tree, tree_map
 from symgrad.errors import ArgumentError, ArgumentValueError
 from symgrad.ops.arrays.indexing import batch_rows
 from symgrad.trace import optree
-from symgrad.trace.signature import leaf_spec
+from symgrad.trace.signature import leaf_spec, signature_of
 from symgrad.trace.structures import flattened, is_pattern
 
 
@@ -118,13 +118,23 @@ def ahead(arrays: Any, size: int) -> int:
     return size if size * row <= NEARER else max(1, NEARER // 2 // row)
 
 
+_PLAIN = inspect.Parameter.POSITIONAL_OR_KEYWORD
+
+
 def in_order(loss: Any) -> Callable[..., Any]:
-    """Let a loss take its batch out of arrays: the last argument says where the rows stand."""
+    """Let a loss take its batch out of arrays: the last argument says where the rows stand.
+
+    Its arguments have the loss's names, where these are as many as there can be.
+    """
     def in_order(params: Tree, *given: Any) -> Any:
         *arrays, order = given
         return loss(params, *tree_map(lambda array: batch_rows(array, order), arrays))
 
-    own = inspect.signature(in_order)
+    signature, own, order = inspect.signature(in_order), signature_of(loss), inspect.Parameter("order", _PLAIN)
+    names = [] if own is None else [*own.parameters.values(), order]
+    apart = len({p.name for p in names}) == len(names)
+    if names and apart and all(p.kind is _PLAIN and p.default is p.empty for p in names):
+        signature = inspect.Signature(names)
     functools.update_wrapper(in_order, loss)
-    in_order.__signature__ = own  # type: ignore[attr-defined]
+    in_order.__signature__ = signature  # type: ignore[attr-defined]
     return in_order
