@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import threading
+import weakref
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 
 import symgrad as sg
 from symgrad.api.step.fused import Fused
+from symgrad.api.step.step import Step
 from symgrad.build import load, steps
 from symgrad.errors import ArgumentError, ArgumentValueError, NonFiniteError
 from symgrad.trace import optree
@@ -113,6 +115,20 @@ def test_rows_of_several_widths_and_more_rows_in_a_batch_than_there_are():
         np.testing.assert_allclose(values, [np.mean(x)])
         np.testing.assert_allclose(new["w"], 1.0 - 0.1 * np.mean(x))
     assert step.cache_info().compilations <= 3
+
+
+@pytest.mark.parametrize("order", [None, np.arange(107)[::-1]])
+def test_the_next_epoch_is_planned_already_and_holds_no_rows(order, monkeypatch):
+    plans, planned, factor = [], Step._planned, [1.0]
+    monkeypatch.setattr(Step, "_planned", lambda *args: plans.append(None) or planned(*args))
+    step, now = sg.compile_step(lambda p, x, y: factor[0] * loss(p, x, y), OPTIMIZERS["chain"]), begun()
+    for factor[0], counted in ((1.0, 2), (1.0, 2), (2.0, 4), (2.0, 4)):  # whole batches, and what is left
+        x = X.copy()
+        *now, _ = step.epoch(*now, x, Y, batch=10, order=order)
+        alive = weakref.ref(x)
+        del x
+        assert len(plans) == counted
+        assert alive() is None
 
 
 def test_every_value_is_looked_at_where_options_ask_for_it():

@@ -103,8 +103,8 @@ def order_of(order: Any, total: int) -> Any:
 
 
 def rows_at(arrays: Any, order: Any, begin: int, size: int) -> Any:
-    """Return some rows of each array."""
-    chosen = slice(begin, begin + size) if order is None else order[begin : begin + size]
+    """Return copies of some rows of each array: what is planned for them outlives the arrays."""
+    chosen = np.arange(begin, begin + size) if order is None else order[begin : begin + size]
     return tree_map(lambda array: array[chosen], arrays)
 
 

@@ -113,6 +113,7 @@ class Step:
         self._unused: list[str] | None = None
         self._touched: Fused | dict[str, int] = {}
         self._fused: tuple[Fused, ...] = ()
+        self._epochs: dict[Any, Fused] = {}
         self._updates: dict[Any, Moved] = {}
         self._lock = threading.RLock()
         self.__name__ = self._gradient.__name__
@@ -243,19 +244,23 @@ class Step:
         while values.done < values.count:
             begin = values.done * batch
             size = min(batch, count - begin)
-            part = rows_at(plain, rows, begin, size)
+            beside = [] if rows is None else [np.arange(size + ahead(plain, size)) % size]
             try:
-                beside = [] if rows is None else [np.arange(size + ahead(plain, size)) % size]
-                fused = self._planned(params, _settled(state), given, size, part, *beside)
-                code = None
+                leaves, tree = flattened((params, _settled(state), given))
+                key = tree, size, tuple(map(_kind, leaves))
+                fused, code = self._epochs.pop(key, None), None
+                if fused is None or not fused.is_current:
+                    part = rows_at(plain, rows, begin, size)
+                    fused = self._planned(params, _settled(state), given, size, part, *beside)
                 if fused is not None:
                     self._unused, self._touched = fused.unused, fused
-                    leaves = flattened((params, _settled(state), given))[0]
                     try:
                         code = fused.many(leaves, values.of(*fused.value), begin, (count - begin) // size)
                     finally:
                         values.done += fused.steps.done
                         params, state = fused.put_back(leaves, state)
+                    if code is not None:  # the path that was taken
+                        self._epochs = dict([*self._epochs.items(), (key, fused)][-AT_HAND:])
                 if code == 0:
                     continue
                 part = rows_at(plain, rows, values.done * batch, size)
