@@ -27,6 +27,7 @@ from symgrad.loops.nest.vectorize import blas, fp_contract, jam, promote, vector
 from symgrad.loops.program import LoopProgram
 from symgrad.loops.statements.align import align
 from symgrad.loops.statements.coalesce import coalesce
+from symgrad.loops.statements.flatten import flatten
 from symgrad.loops.statements.orient import orient
 from symgrad.loops.statements.products import collapse, triangles, ungather
 from symgrad.loops.statements.rematerialize import rematerialize
@@ -37,6 +38,7 @@ from symgrad.loops.storage.contract import adopt, contract, elide
 from symgrad.loops.storage.donate import donate
 from symgrad.options import Options, Pass, Purpose, Target
 
+FLATTEN = Pass(flatten, Purpose.TIME)
 UNROLL = Pass(deep(unroll), Purpose.TIME)
 VERSIONING = Pass(versioning, Purpose.TIME)
 ALIGN = Pass(deep(align), Purpose.TIME)
@@ -77,7 +79,7 @@ PASSES: tuple[Pass[LoopProgram], ...] = (
 )
 """What each does is said where it is defined; the order is part of the meaning."""
 
-EVERY: tuple[Pass[Any], ...] = (UNROLL, VERSIONING, ALIGN, *PASSES)
+EVERY: tuple[Pass[Any], ...] = (FLATTEN, UNROLL, VERSIONING, ALIGN, *PASSES)
 """Those too that are run once before: `schedule` makes loops of what they give, once or twice."""
 
 
@@ -128,7 +130,7 @@ def _scheduled(lowered: LoopProgram, options: Options, target: Target, check: Ch
     def once(one: Pass[LoopProgram], program: LoopProgram) -> LoopProgram:
         return check(one.apply(program), one.name) if one.runs(options, target) else program
 
-    lowered = once(UNROLL, check(lowered, "lower"))
+    lowered = once(UNROLL, once(FLATTEN, check(lowered, "lower")))
     large = lowered if any(map(result_of, lowered.body)) else once(VERSIONING, lowered)
     aligned = once(ALIGN, large)
     if large is lowered:

@@ -521,12 +521,18 @@ def _goes_on(first: Item, other: Statement) -> bool:
 
 
 def renamed(items: Items, named: Mapping[Array, Array]) -> Items:
-    """Put other arrays in the place of some, everywhere in a tree."""
+    """Put other arrays in the place of some, everywhere in a tree; what has another number of axes is walked flat."""
 
     def get(array: Array) -> Array:
         return named.get(array, array)
 
-    access, index = everywhere(lambda a: a.of(get(a.array)))
+    def other(access: Access) -> Access:
+        array = named.get(access.array)
+        if array is None:
+            return access
+        return Access(array, access.indices, access.flat or len(array.shape) != len(access.indices))
+
+    access, index = everywhere(other)
 
     def change(_: Item, item: Item) -> Item:
         if isinstance(item, Statement):

@@ -807,13 +807,15 @@ class _Trial:
     def covered(self, touch: Touch, starts: list[Touch], single: Mapping[tuple[int, ...], Touch]) -> None:
         """Check that what an access reads has been written, by one or by several."""
         terms, access = touch.terms, touch.access
-        wanted: list[Span] = [((0, self.value(dim) - 1),) for dim in access.array.shape]
+        same = all(start.access.flat == access.flat for start in starts)  # else a place is one index here, several there
+        shape = (size(access.array.shape),) if access.flat and same else access.array.shape
+        wanted: list[Span] = [((0, self.value(dim) - 1),) for dim in shape]
         if ((0, -1),) in wanted:
             return
         if not starts:
             shown = shown_access(access)
             raise self.wrong(f"{touch.site}: {shown} is read, and nothing was written to {access.array.name}")
-        if not access.flat:
+        if same or not access.flat:
             wanted = [term.span or span for term, span in zip(terms, wanted, strict=True)]
         if single and prod([last + 1 - first for span in wanted for first, last in span]) <= POINTS:
             ranges = [[k for first, last in span for k in range(first, last + 1)] for span in wanted]
@@ -822,7 +824,7 @@ class _Trial:
                 self.flows[touch.array] += [(start, touch) for start in written if start is not None]
                 return
         left, vague = self.left(wanted, touch, starts)
-        plain = touch.plain and not access.flat
+        plain = touch.plain and (same or not access.flat)
         if left and plain and vague:
             early = self.early(touch, starts)
             left, vague = early or left, not early
@@ -835,8 +837,9 @@ class _Trial:
 
     def finished(self, output: Array) -> None:
         """Check that every element of an output is written."""
-        extents = [self.value(dim) for dim in output.shape]
         starts = [touch for touch in self.touches.get(output, ()) if touch.how in {How.SET, How.CALL}]
+        flat = any(touch.access.flat for touch in starts) and all(touch.access.flat for touch in starts)
+        extents = [self.value(dim) for dim in ((size(output.shape),) if flat else output.shape)]
         left, vague = self.left([((0, n - 1),) for n in extents], None, starts) if 0 not in extents else ([], False)
         if left and not vague:
             raise self.wrong(f"the output {output.name} is not written at {shown_box(left[0])} of {output!r}")
@@ -871,12 +874,12 @@ class _Trial:
         mine = start.terms
         if not runs_before(start, touch):
             return None
-        if start.access.flat:
+        if start.access.flat and len(wanted) != len(mine):
             whole = mine[0].dense and mine[0].span == ((0, self.value(size(start.access.array.shape)) - 1),)
             return [tuple([(span[0][0], span[-1][1]) for span in wanted])] if whole else None
         around = () if touch is None else common([start.site.around, touch.site.around])
         tiles = [loop.tile for loop in around if loop.tile is not None]
-        theirs = () if touch is None or touch.access.flat else touch.terms
+        theirs = () if touch is None or touch.access.flat != start.access.flat else touch.terms
         spans: list[Span] = []
         same: set[Any] = set()
         for d, term in enumerate(mine):
@@ -917,7 +920,7 @@ class _Trial:
         first = {loop: self.first(touch.site, loop) for loop in touch.site.around if loop in shared}
         boxes: list[Box] = [tuple([self.at_first(term, touch.site, first, exact=True) for term in touch.terms])]
         for start in starts:
-            if start.access.flat or len(boxes) > BOXES or not start.plain:
+            if start.access.flat != touch.access.flat or len(boxes) > BOXES or not start.plain:
                 return []
             until: dict[Loop, int] = {}
             for loop in common([start.site.around, touch.site.around]):

@@ -120,13 +120,19 @@ def test_rows_of_several_widths_and_more_rows_in_a_batch_than_there_are():
 @pytest.mark.parametrize("order", [None, np.arange(107)[::-1]])
 def test_the_next_epoch_is_planned_already_and_holds_no_rows(order, monkeypatch):
     plans, planned, factor = [], Step._planned, [1.0]
-    monkeypatch.setattr(Step, "_planned", lambda *args: plans.append(None) or planned(*args))
+
+    def counted_plan(*args):
+        plans.append(args)
+        return planned(*args)
+
+    monkeypatch.setattr(Step, "_planned", counted_plan)
     step, now = sg.compile_step(lambda p, x, y: factor[0] * loss(p, x, y), OPTIMIZERS["chain"]), begun()
     for factor[0], counted in ((1.0, 2), (1.0, 2), (2.0, 4), (2.0, 4)):  # whole batches, and what is left
         x = X.copy()
         *now, _ = step.epoch(*now, x, Y, batch=10, order=order)
         alive = weakref.ref(x)
         del x
+        plans[:] = [()] * len(plans)
         assert len(plans) == counted
         assert alive() is None
 

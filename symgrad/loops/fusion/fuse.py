@@ -51,15 +51,15 @@ class Classes(Partition[Axis]):
         for k in range(len(statements)):
             for writer, access in graph.needs[k]:
                 self.along(statements[writer].target, access)
-        readers: dict[Array, Access] = {}
+        readers: dict[tuple[Array, bool], Access] = {}
         for statement in statements:
             for access in accesses(statement.value):
-                if access.array.is_given and not access.flat:
-                    self.along(readers.setdefault(access.array, access), access)
+                if access.array.is_given:
+                    self.along(readers.setdefault((access.array, access.flat), access), access)
 
     def along(self, other: Access, access: Access) -> None:
         """Unite the axes by which an array is touched here and there, but for those that a routine walks itself."""
-        if not access.flat and not other.flat:
+        if access.flat == other.flat:
             for theirs, ours in zip(other.indices, access.indices, strict=True):
                 if theirs in self and ours in self:
                     self.unite(theirs, ours)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from symgrad.ir.notation import Access, Axis, How, Statement
+from symgrad.ir.shapes import size
 from symgrad.loops.program import Kind, Loop, StorageMap, common, rebuild, touched, walk
 
 if TYPE_CHECKING:
@@ -98,7 +99,9 @@ def _with_outputs(program: LoopProgram, named: dict[Array, Array]) -> LoopProgra
 
 
 def _fits_output(source: Array, output: Array) -> bool:
-    return source.is_temporary and source.shape == output.shape and source.dtype == output.dtype
+    if not source.is_temporary or source.dtype != output.dtype:
+        return False
+    return source.shape == output.shape or source.shape == (size(output.shape),)  # which is walked flat then
 
 
 def _copies(statement: Statement, source: Array) -> bool:
@@ -129,7 +132,7 @@ def _last_reads(program: LoopProgram, writers: dict[Array, list[Statement]]) -> 
     """
     single: dict[Item, Array] = {  # each element is written once, by itself
         s: output for output, (s, *more) in writers.items() if not more and s.how == How.SET
-        and not (s.ranges or s.prefix or s.routine is not None or s.target.flat)
+        and not (s.ranges or s.prefix or s.routine is not None)
     }
     if not single:
         return {}
@@ -169,4 +172,4 @@ def _at_own(access: Access, around: tuple[Item, ...]) -> tuple[Item, ...] | None
     """Return which loops an access's indices are the variables of; None for any other kind of index."""
     walked = {axis: loop for loop in around if isinstance(loop, Loop) and loop.is_walked for axis in loop.members}
     found = [walked[i] for i in access.indices if isinstance(i, Axis) and i in walked]
-    return None if access.flat or len(found) < len(access.indices) else tuple(found)
+    return None if len(found) < len(access.indices) else tuple(found)
