@@ -189,6 +189,30 @@ static inline int sg_stopped(const volatile int32_t *stop) {
 typedef double sg_vector_4 __attribute__((vector_size(32), aligned(8), may_alias));
 typedef double sg_vector_2 __attribute__((vector_size(16), aligned(8), may_alias));
 #endif
+#ifndef SG_TURNED
+#define SG_TURNED
+/* to[l, k] = from[k, l] for four k and four l, elements of which lie side by side in both. */
+static inline void sg_turned(const double *from, int64_t from_line, double *to, int64_t to_line)
+{
+#if defined(__clang__) || (defined(__GNUC__) && __GNUC__ >= 12)
+    typedef double sg_four __attribute__((vector_size(32), aligned(8), may_alias));
+    const sg_four x0 = *(const sg_four *)(const void *)(from);
+    const sg_four x1 = *(const sg_four *)(const void *)(from + from_line);
+    const sg_four x2 = *(const sg_four *)(const void *)(from + 2 * from_line);
+    const sg_four x3 = *(const sg_four *)(const void *)(from + 3 * from_line);
+    const sg_four even01 = __builtin_shufflevector(x0, x1, 0, 4, 2, 6), odd01 = __builtin_shufflevector(x0, x1, 1, 5, 3, 7);
+    const sg_four even23 = __builtin_shufflevector(x2, x3, 0, 4, 2, 6), odd23 = __builtin_shufflevector(x2, x3, 1, 5, 3, 7);
+    *(sg_four *)(void *)to = __builtin_shufflevector(even01, even23, 0, 1, 4, 5);
+    *(sg_four *)(void *)(to + to_line) = __builtin_shufflevector(odd01, odd23, 0, 1, 4, 5);
+    *(sg_four *)(void *)(to + 2 * to_line) = __builtin_shufflevector(even01, even23, 2, 3, 6, 7);
+    *(sg_four *)(void *)(to + 3 * to_line) = __builtin_shufflevector(odd01, odd23, 2, 3, 6, 7);
+#else
+    for (int64_t k = 0; k < 4; ++k) {
+        for (int64_t l = 0; l < 4; ++l) to[l * to_line + k] = from[k * from_line + l];
+    }
+#endif
+}
+#endif
 
 /* c[r, l] += sum over k of a[r, k] * lines[l, k] for up to 2 rows and 5 lines, lanes along the depth. */
 static void sg_product_along(
@@ -301,6 +325,15 @@ static void sg_product_beside(
         }
         return;
     }
+    if (c_lane == 1 && width >= 4) {
+        double four[32] __attribute__((aligned(64))); /* lines, row by row */
+        for (int64_t r = 0; r < 8; r += 4) sg_turned(sums + r, 8, four + r * 4, 4);
+        for (int64_t r = from; r < 8; ++r) {
+            for (int64_t l = 0; l < 4; ++l) c[r * c_row + l] += four[r * 4 + l];
+            for (int64_t l = 4; l < width; ++l) c[r * c_row + l] += sums[l * 8 + r];
+        }
+        return;
+    }
     for (int64_t r = from; r < 8; ++r) {
         for (int64_t l = 0; l < width; ++l) c[r * c_row + l * c_lane] += sums[l * 8 + r];
     }
@@ -327,7 +360,16 @@ static void sg_product_narrow(
     const int64_t step = ((depth - 1) / pieces / 4 + 1) * 4;
     for (int64_t k = 0; k < depth; k += step) {
         const int64_t deep = depth - k < step ? depth - k : step;
-        for (int64_t j = 0; j < width; ++j) {
+        int64_t packed = 0;
+        for (; b_lane == 1 && packed + 4 <= width; packed += 4) {
+            const double *const four = b + k * b_depth + packed;
+            int64_t p = 0;
+            for (; p + 4 <= deep; p += 4) sg_turned(four + p * b_depth, b_depth, lines + packed * deep + p, deep);
+            for (; p < deep; ++p) {
+                for (int64_t j = 0; j < 4; ++j) lines[(packed + j) * deep + p] = four[p * b_depth + j];
+            }
+        }
+        for (int64_t j = packed; j < width; ++j) {
             for (int64_t p = 0; p < deep; ++p) lines[j * deep + p] = b[(k + p) * b_depth + j * b_lane];
         }
         for (int64_t i = 0; i < rows; i += 2) {
