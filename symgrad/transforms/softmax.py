@@ -83,7 +83,11 @@ def _parts_of_softmax(node: Node) -> _Quotient | None:
     if x.shape != node.shape:
         return None
     if total.op is not add:
-        return _Quotient(x, total.inputs[0], views, tie) if _shifted_logarithm(total) is x else None
+        if _shifted_logarithm(total) is not x:
+            return None
+        asked = _INFINITE(tie) if tie is not None else None
+        finite = asked is not None and core(asked["s"]) is core(total.inputs[0])  # the sum is 1 and a few more, or NaN
+        return _Quotient(x, total.inputs[0], views, None if finite else tie)
     for summed, shift in (total.inputs, total.inputs[::-1]):
         shifted = _shifted_logarithm(summed)
         if shifted is None or shifted.inputs[0] is not x or not summed.shape == shift.shape == total.shape:
@@ -109,4 +113,5 @@ def _shifted_logarithm(node: Node) -> Node | None:
 
 _DIFFERENCE = Form(lambda x, y: x - y)
 _SUMMED = Form(lambda x, axes: np.log(viewed(ops.sum(np.exp(x), axes=axes))), axes=PARAM)
+_INFINITE = Form(lambda s, q: np.isinf(viewed(np.log(s))) & q)
 _LARGEST = Form(lambda x, axes: ops.max(x, axes=axes), axes=PARAM)

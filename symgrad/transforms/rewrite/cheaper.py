@@ -17,10 +17,11 @@ from symgrad.ir.op import Elementwise, Leaf, Op
 from symgrad.ir.program import Program
 from symgrad.ops.arrays.views import expand_dims
 from symgrad.ops.declare.traits import OR as EITHER
+from symgrad.ops.declare.traits import chooses
 from symgrad.ops.elementwise import logical
-from symgrad.transforms.build import array, literal, make, shaped, taken_region, truth_table
+from symgrad.transforms.build import array, core, is_along, literal, make, shaped, taken_region, truth_table
 from symgrad.transforms.rewrite.contractions import convolved, multiplied, slid, transposed_sum
-from symgrad.transforms.rewrite.engine import NUMBER, PARAM, By, Run, Table, by, computed, family, rule, viewed
+from symgrad.transforms.rewrite.engine import NUMBER, PARAM, By, Form, Run, Table, by, computed, family, rule, viewed
 from symgrad.transforms.rewrite.places import by_places, not_zero, on_diagonal, placed
 from symgrad.transforms.rewrite.views import (
     broadcast_behind,
@@ -171,6 +172,19 @@ def beyond_dtype(run: Run, node: Node) -> Node | None:
     return None
 
 
+def is_largest_of_shifted(m: Node) -> bool:
+    """Whether m is the largest of values from which their largest was subtracted before: 0, or no finite number."""
+    found = _LARGEST(core(m))
+    x, shift = found["x"].inputs if found and _DIFFERENCE(found["x"]) else (m, m)
+    largest = core(shift)
+    largest = core(largest.inputs[1]) if chooses(largest.op) else largest
+    along = found is not None and is_along(shift.shape, x.shape, found["axes"])
+    return along and _LARGEST(largest) == {"x": x, "axes": found["axes"]}  # type: ignore[index]  # it was found
+
+
+_DIFFERENCE = Form(lambda x, y: x - y)
+_LARGEST = Form(lambda x, axes: ops.max(x, axes=axes), axes=PARAM)
+
 REDUCTION = family(ops.sum, ops.prod, ops.any, ops.all, ops.max, ops.min)
 AND, OR = family(logical.logical_and, logical.bitwise_and), family(logical.logical_or, logical.bitwise_or)
 NOT = family(logical.logical_not, logical.invert)
@@ -195,6 +209,7 @@ CHEAPER = Table(
     rule(lambda x: x + -0.0, lambda x: x),
     rule(lambda x, y: x + -y, lambda x, y: x - y),
     rule(lambda x: x - 0.0, lambda x: x),
+    rule(lambda x: np.log(x) + 0.0, lambda x: np.log(x)),  # it is no -0.0
     rule(lambda x, y: x - -y, lambda x, y: x + y),
     rule(lambda x: np.negative(-x), lambda x: x, kinds=ANY),
     rule(lambda x: ops.expit(-(0.0 - x)), lambda x: ops.expit(x)),  # it does not see which zero it is of
@@ -208,6 +223,7 @@ CHEAPER = Table(
     rule(lambda c, x, y: np.where(viewed(c), x, y), lambda x: x, c=NUMBER, kinds=ANY, when=lambda c: c),
     rule(lambda c, x, y: np.where(viewed(c), x, y), lambda y: y, c=NUMBER, kinds=ANY),
     rule(lambda p, x: np.where(p, x, x), lambda x: x, kinds=ANY),
+    rule(lambda m: np.where(np.isfinite(m), m, 0.0), lambda: 0.0, when=is_largest_of_shifted),
     rule(lambda p, x, y: np.where(np.logical_not(p), x, y), lambda p, x, y: np.where(p, y, x), kinds=ANY),
     rule(lambda p, x, y, z: np.where(p, np.where(p, x, y), z), lambda p, x, z: np.where(p, x, z), kinds=ANY),
     rule(lambda p, x, y, z: np.where(p, x, np.where(p, y, z)), lambda p, x, z: np.where(p, x, z), kinds=ANY),

@@ -61,9 +61,12 @@ def is_unsigned(x: Node) -> bool:
 
 
 def is_same_along(m: Node, x: Node, axes: Any) -> bool:
-    """Whether a value that broadcasts to x's shape is the same all along the axes, by its shape."""
+    """Whether a value that broadcasts to x's shape is the same all along the axes, by its shape.
+
+    One that needs no derivative stays: what else was shifted by it has exponentials to share.
+    """
     lead = len(x.shape) - len(m.shape)
-    return lead >= 0 and all(k < lead or m.shape[k - lead] == 1 for k in axes)
+    return core(m).op is not ops.stop_gradient and lead >= 0 and all(k < lead or m.shape[k - lead] == 1 for k in axes)
 
 
 def is_shift(s: Node, x: Node, m: Node, axes: Any, node: Node) -> bool:
