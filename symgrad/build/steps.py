@@ -180,11 +180,12 @@ class Steps:
             "objects": self._words(objects), "moving": self._words(self._moving),
             "floats": self._words(np.array(floats, _FLOATS)),
         }
+        team = max([half.plan.passed[-1] for half in self.halves])  # what writes alone asks whether many have read
         for k, (half, addresses) in enumerate(zip(self.halves, self._addresses, strict=True)):
             entry = half.call.interface.entry + ADDRESSES
             run = int(ffi.cast("intptr_t", half.call.library.handle.load_function(ffi.typeof(_HALF), entry)))
             fields |= {
-                f"run{k}": run, f"arrays{k}": self._words(addresses), f"threads{k}": half.plan.passed[-1],
+                f"run{k}": run, f"arrays{k}": self._words(addresses), f"threads{k}": team,
                 f"extents{k}": self._words(np.array([*half.extents, 0], np.int64)), f"workspace{k}": begin + ends[-1],
             }
         for name, value in fields.items():

@@ -568,6 +568,7 @@ class Role(Enum):
     TOTAL = "total"  # it adds a tile's sum to the whole one
     COLUMN = "column"  # it copies a column or looked-up rows, or stores one: its leaps would keep lanes from others
     PLACES = "places"  # it checks indices
+    SPREAD = "spread"  # it stores a result that all threads read next: it is copied past the caches
     GUARD = "guard"  # it checks that Python would branch as it did: nothing after it may fail before
 
 

@@ -35,6 +35,7 @@ class Program:
         moments: of a program as it was traced, where Python asked for its guards, by their numbers.
         forks: of such a program, loops with conditions in them whose rounds were traced for all ways.
         donated: places of inputs with those of the results that are written into their memory.
+        spread: places of the results that all threads read before they are written again.
     """
 
     inputs: tuple[Node, ...]
@@ -50,6 +51,7 @@ class Program:
     moments: Mapping[int, Any] = field(default_factory=dict)
     forks: tuple[Any, ...] = ()
     donated: tuple[tuple[int, int], ...] = ()
+    spread: frozenset[int] = frozenset()
 
     @property
     def results(self) -> tuple[Node, ...]:

@@ -21,6 +21,7 @@ from symgrad.ir.notation import (
     IndexValue,
     Lookup,
     Number,
+    Role,
     Statement,
     accesses,
     parts,
@@ -459,6 +460,8 @@ class FunctionBody:
             return self.tiles(loop)
         if loop.walk is Walk.THREADS:
             return self.threads(loop)
+        if self.is_spread(loop):
+            return self.spread(loop)
         name = self.letter(loop.extent) if loop.window is None else self.bounds[loop.window.start][0][:-1]
         self.busy.add(name)
         added = dict.fromkeys(loop.members, name)
@@ -889,12 +892,6 @@ class FunctionBody:
             steps = [index(stride(access, loop.members, storage), self.name) for loop in walked]
             return ", ".join([self.begin(access, nest.loops), *steps])
 
-        def extent(loop: Loop) -> str:
-            if loop.window is None:
-                return index(loop.extent, self.name)
-            start, stop = self.bounds[loop.window.start]
-            return f"{stop} - {start}"
-
         left, right = value.args[made.left], value.args[1 - made.left]
         rows, depth, lanes = nest.loops
         end, part = suffix(value.dtype), made.part
@@ -907,7 +904,7 @@ class FunctionBody:
         lookup = row_of(left, nest)
         if lookup is not None:
             function = "sg_product_coming" if lookup.ahead != 0 else "sg_product_rows"
-        extents = [extent(loop) for loop in (rows, depth, lanes)]
+        extents = [self.walks(loop) for loop in (rows, depth, lanes)]
         if part is not None:
             extents += [str(int(part.rows)), str(int(part.after)), str(part.least)]
         called = {function} if function in FEW_COLUMNS else {"sg_product", function}
@@ -918,6 +915,29 @@ class FunctionBody:
             operand(right, depth, lanes), operand(nest.statement.target, rows, lanes),
         ]
         return CallView(f"{function}{end}", ",\n    ".join(arguments), fails=False)
+
+    def walks(self, loop: Loop) -> str:
+        """Print how many iterations a loop has, in the present tile."""
+        if loop.window is None:
+            return index(loop.extent, self.name)
+        start, stop = self.bounds[loop.window.start]
+        return f"{stop} - {start}"
+
+    def is_spread(self, loop: Loop) -> bool:
+        """Whether all that a loop does is to copy neighbours to a result that all threads read next."""
+        s = loop.body[0]
+        if not isinstance(s, Statement) or s.role is not Role.SPREAD or not isinstance(s.value, Access):
+            return False
+        steps = [stride(access, loop.members, self.storage[access.array]) for access in (s.target, s.value)]
+        return len(loop.body) == 1 and loop.piece is Piece.ALL and not s.ranges and steps == [1, 1]
+
+    def spread(self, loop: Loop) -> CallView:
+        """Turn such a loop into a call."""
+        s: Any = loop.body[0]
+        self.helpers.add(("sg_spread", ctype(s.value.array.dtype), suffix(s.value.array.dtype)))
+        addresses = [self.begin(access, (loop,)) for access in (s.target, s.value)]
+        arguments = ", ".join([*addresses, self.walks(loop), "threads"])
+        return CallView(f"sg_spread{suffix(s.value.array.dtype)}", arguments, fails=False)
 
     def is_narrow(self, operand: Access, rows: Loop, nest: Nest, few: Loop) -> bool:
         """Whether lanes along the depth or the rows of an operand are faster than lanes along a few columns."""

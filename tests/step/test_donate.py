@@ -50,6 +50,37 @@ def test_in_place_is_the_same(name, dtype):
     assert len(step._fused) == len(other._fused) == 1, "one call of C"
 
 
+def deep(p, x):
+    return np.mean(np.tanh(x @ p["W"] + p["b"]) ** 2 @ p["v"])
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("width", [40, 37])
+def test_what_all_threads_read_is_written_past_their_caches(width, dtype):
+    """Parameters are, from a page on, wherever their lines begin; what the optimizer keeps for itself is not."""
+    rng, opt = np.random.default_rng(width), sg.optim.momentum(0.1, 0.9)
+    memory = rng.normal(size=(width * width + 16)).astype(dtype)
+    x = rng.normal(size=(800, width)).astype(dtype)
+    found = []
+    for count, begin in ((1, 0), (2, 0), (2, 1), (2, 3), (2, 13)):
+        own = memory.copy()[begin : begin + width * width]
+        own[:] = memory[: width * width]
+        params = {"W": own.reshape(width, width), "b": np.zeros(width, dtype), "v": np.ones(width, dtype)}
+        state, options = opt.init(params), sg.Options(threads=count, verify=True)
+        step = sg.compile_step(deep, opt, donate=True, options=options)
+        for _ in range(3):
+            params, state, _ = step(params, state, x)
+        assert params["W"].base is not None
+        found.append((count, params, state))
+        fused = step._fused[0]
+        assert fused.steps._step["threads1"] == count
+        text = fused.halves[1][0].built.stages.of("c").text
+        assert re.findall(r"sg_spread\w*\((\w+)", text)[1:] == ["params_W"]
+    for count, params, state in found[2:]:
+        assert same((params, state), found[1][1:]), count
+    np.testing.assert_allclose(found[0][1]["W"], found[1][1]["W"], rtol=1e-3 if dtype == np.float32 else 1e-12)
+
+
 @pytest.mark.parametrize("on_nan", [None, "raise"])
 def test_a_thousand_steps_take_no_memory(on_nan):
     """NumPy is asked for no array at all, and Python for no more than it gives back."""

@@ -110,7 +110,7 @@ def update_of(
     Of the gradients, one for each of these, only what they are matters. Where a result has another shape or type, it is
     an error with `donate`.
     """
-    tree = flattened((params, state))[1]
+    tree, parameters = flattened((params, state))[1], len(flattened(params)[0])
     own, structure = leaves_kept(params, state, moved)
     given = parts(params, state, moved)
     slopes = flattened([*grads])[0]
@@ -144,7 +144,7 @@ def update_of(
         count = len(program.results)
         return replace(
             program, outputs=(*outputs, *program.guards), labels=(*labels, *program.labels[count:]),
-            donated=tuple(pairs),
+            donated=tuple(pairs), spread=frozenset([k for k, leaf in enumerate(results) if leaf < parameters]),
         )
 
     entry, serves = function.variant(change, given[0], optree.tree_unflatten(flattened(given[0])[1], grads), given[1])

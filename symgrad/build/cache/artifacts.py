@@ -47,8 +47,9 @@ def program_key(program: Program, toolchain: Toolchain, options: Options) -> str
     chosen = repr(replace(options, compile_seconds=None))
     target = repr(vars(toolchain.target) | {"simd_math": sorted(toolchain.target.simd_math)})
     return cache.key(
-        FORMAT, text, repr(sorted(program.fortran)), repr(program.rules), repr(program.donated), chosen, target,
-        toolchain.identity, *toolchain.flags, *toolchain.libraries, toolchain.cpu, _own_files(),
+        FORMAT, text, repr(sorted(program.fortran)), repr(program.rules), repr(program.donated),
+        repr(sorted(program.spread)), chosen, target, toolchain.identity, *toolchain.flags, *toolchain.libraries,
+        toolchain.cpu, _own_files(),
     )
 
 

@@ -59,7 +59,8 @@ def swept_loops(axis: Axis, nests: Sequence[Loop], body: Items, new: list[Array]
     if axis.extent == 1:
         return body
     inner = any(isinstance(item, Loop) for nest in nests for item in nest.body)
-    size = 1 if heavy else tile_rows(inside, members) if inner or len(nests) > 1 else TILE_TERMS
+    spread = any(s.role is Role.SPREAD for s in inside)
+    size = 1 if heavy else tile_rows(inside, members) if inner or (len(nests) > 1 and not spread) else TILE_TERMS
     whole = type(axis.extent) is int and axis.extent <= size  # its sums have few terms, and need no parts
     apart = [] if whole else [s for s in sums if may_be_partial(s.target.array, inside, frozenset(sums))]
     before, after, named = partial_sums(apart)

@@ -36,6 +36,7 @@ from symgrad.ir.op import Elementwise, Result
 from symgrad.ir.program import Program
 from symgrad.ir.shapes import Dim, simplified
 from symgrad.loops.held import COUNTS, Again, Counter, HeldBranch, Repeat, stand_for
+from symgrad.loops.machine import SPREAD_BYTES
 from symgrad.loops.program import Array, Check, Kind, LoopProgram
 from symgrad.loops.statements.segments import by_segment, has_own_sums, segment_sum
 from symgrad.ops.arrays.views import broadcast_index
@@ -465,7 +466,10 @@ class _Lowering:
         target = self.array(label or f"t{self.before + len(self.arrays)}", node, Kind.OUTPUT)
         axes = axes_of(node.shape)
         value = self.sources[node].at(axes)
-        self.statements.append(Statement(Access(target, axes), How.SET, value, axes, node.line))
+        near = SPREAD_BYTES[0] <= target.elements * target.dtype.itemsize <= SPREAD_BYTES[1]
+        all_of_it = position in self.program.spread and isinstance(node.op, Elementwise)
+        role = Role.SPREAD if near and all_of_it else Role.VALUE
+        self.statements.append(Statement(Access(target, axes), How.SET, value, axes, node.line, role))
         return target
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from symgrad.ir.notation import Access, Axis, How, Statement
+from symgrad.ir.notation import Access, Axis, How, Role, Statement
 from symgrad.ir.shapes import size
 from symgrad.loops.program import Kind, Loop, StorageMap, common, rebuild, touched, walk
 
@@ -83,10 +83,10 @@ def adopt(program: LoopProgram) -> LoopProgram:
 
 
 def _writes_of_outputs(program: LoopProgram) -> dict[Array, list[Statement]]:
-    """Collect the statements that write each output."""
+    """Collect the statements that write each output, but for those that are copied past the caches."""
     writers: dict[Array, list[Statement]] = {}
     for statement, _ in program.paths:
-        if statement.target.array.kind is Kind.OUTPUT:
+        if statement.target.array.kind is Kind.OUTPUT and statement.role is not Role.SPREAD:
             writers.setdefault(statement.target.array, []).append(statement)
     return writers
 
