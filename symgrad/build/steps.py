@@ -257,11 +257,16 @@ class Steps:
             objects = self._objects(leaves, results)
             self._count[0] = 0
             arguments = (id(objects), *self._passed)
-            if self._work * self._step["batches"].item() >= LONG:
+            if self._work >= LONG:
                 load.end_team()
                 code = interruptible(self._alone, *arguments)
-            else:
-                code = self._function(*arguments, ffi.NULL)
+            else:  # Ctrl-C is seen between calls
+                count, each = self._step["batches"].item(), LONG // max(1, self._work)
+                for last in range(each, count + each, each):
+                    self._step["batches"] = min(last, count)
+                    code = self._function(*arguments, ffi.NULL)
+                    if code:
+                        break
         finally:
             self.done = self._count[0]
             for k, _, array in self._numbers if held else ():

@@ -287,12 +287,36 @@ def test_errors(name):
         call(sg.compile_step(loss, OPTIMIZERS["chain"]))
 
 
-def test_a_long_epoch_runs_where_there_is_one_team(monkeypatch):
+def test_a_long_step_runs_where_there_is_one_team(monkeypatch):
     found = []
     monkeypatch.setattr(steps, "LONG", 1)
     monkeypatch.setattr(load, "end_team", lambda: found.append(threading.current_thread().name))
     sg.compile_step(loss, OPTIMIZERS["chain"]).epoch(*begun(), X[:100], Y[:100], batch=10)
     assert found == ["MainThread", "symgrad"]
+
+
+def test_a_long_epoch_is_several_calls_between_which_it_can_be_stopped(monkeypatch):
+    """The batches that were taken are not lost, nor their values."""
+    step, calls, take = sg.compile_step(loss, OPTIMIZERS["chain"]), [], steps._taking_steps()
+    whole = step.epoch(*begun(), X[:100], Y[:100], batch=10)
+    fused, *_ = step._epochs.values()
+    monkeypatch.setattr(steps, "LONG", 3 * fused.steps._work)
+
+    def third(*arguments):
+        calls.append(fused.steps._step["batches"].item())
+        if len(calls) == 6:
+            raise KeyboardInterrupt
+        return take(*arguments)
+
+    monkeypatch.setattr(fused.steps, "_function", third)
+    assert same(step.epoch(*begun(), X[:100], Y[:100], batch=10), whole)
+    assert calls == [3, 6, 9, 10]
+    with pytest.raises(KeyboardInterrupt) as caught:
+        step.epoch(*begun(), X[:100], Y[:100], batch=10)
+    told: Any = caught.value
+    assert (told.batch, len(told.values)) == (3, 3)
+    rest = step.epoch(told.params, told.state, X[30:100], Y[30:100], batch=10)
+    assert same(rest[:2], whole[:2])
 
 
 def test_threads_share_a_steps_rows():
