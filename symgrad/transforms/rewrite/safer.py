@@ -66,7 +66,7 @@ def is_same_along(m: Node, x: Node, axes: Any) -> bool:
     One that needs no derivative stays: what else was shifted by it has exponentials to share.
     """
     lead = len(x.shape) - len(m.shape)
-    return core(m).op is not ops.stop_gradient and lead >= 0 and all(k < lead or m.shape[k - lead] == 1 for k in axes)
+    return not core(m).op.nondiff and lead >= 0 and all(k < lead or m.shape[k - lead] == 1 for k in axes)
 
 
 def is_shift(s: Node, x: Node, m: Node, axes: Any, node: Node) -> bool:
