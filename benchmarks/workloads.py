@@ -158,6 +158,8 @@ OTHERS = (
     Workload("attention 512 x 64", networks.attention, queries(512, 64), by=(0, 1, 2)),
     Workload("cross-entropy, labels", networks.cross_entropy, labels),
     Workload("softmax, rows by number", networks.rows_by_number, batch_of_rows, by=(0, 1)),
+    Workload("Gaussian divergence", networks.divergence,
+             lambda rng: tuple(rng.normal(size=(2, 20_000, 10))), by=(0, 1)),
     Workload("softmax over axis 0", networks.softmax_over_rows, lambda rng: tuple(rng.normal(size=(2, 10, 50_000)))),
     Workload("heat, 4 steps", mechanics.heat,
              lambda rng: (rng.normal(size=100_000), np.array(0.2), rng.normal(size=100_000)), by=(0, 1)),

@@ -24,6 +24,11 @@ def rows_by_number(W, b, X, labels, numbers):
     return softmax_regression(W, b, X[numbers], labels[numbers])
 
 
+def divergence(mean, log_var):
+    """How far Gaussians are from the standard one, as variational autoencoders have it."""
+    return np.mean(-0.5 * np.sum(1 + log_var - mean**2 - np.exp(log_var), axis=1))
+
+
 def embedding_bag(table, w, words, y):
     """The mean of a bag's rows, then a linear model."""
     bags = np.mean(table[words], axis=1)

@@ -342,6 +342,18 @@ def rows_by_number_classes_first(W, b, X, labels, numbers):
     return softmax_regression_classes_first(W, b, X[numbers], labels[numbers])
 
 
+def divergence_whole(mean, log_var):
+    return -0.5 * np.sum(1 + log_var - np.square(mean) - np.exp(log_var)) / len(mean)
+
+
+def divergence_parts(mean, log_var):
+    return 0.5 * (np.sum(np.exp(log_var)) + np.sum(mean * mean) - np.sum(log_var) - mean.size) / mean.shape[0]
+
+
+def divergence_samples(mean, log_var):
+    return np.mean(0.5 * (np.exp(log_var) + mean**2 - 1 - log_var)) * mean.shape[1]
+
+
 def embedding_bag_taken(table, w, words, y):
     r = np.dot(np.sum(np.take(table, words, axis=0), axis=1) / words.shape[1], w) - y
     return np.dot(r, r) / len(y)
@@ -642,6 +654,7 @@ REWRITTEN: dict[Any, tuple[Any, ...]] = {
     networks.softmax_regression: (
         softmax_regression_picked, softmax_regression_one_hot, softmax_regression_classes_first,
     ),
+    networks.divergence: (divergence_whole, divergence_parts, divergence_samples),
     networks.rows_by_number: (rows_by_number_taken, rows_by_number_one_hot, rows_by_number_classes_first),
     networks.embedding_bag: (embedding_bag_taken, embedding_bag_words, embedding_bag_bags),
     networks.batch_norm: (batch_norm_squares, batch_norm_features_first, batch_norm_features),

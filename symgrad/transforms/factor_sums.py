@@ -7,6 +7,8 @@ It is no rule of a table, for between the sum and the product there may be sums,
 Likewise ``sum(a * x)`` is ``a * sum(x)`` where a is the same along the axis and needs another sum first, as in the
 gradient of a variance: x can be summed before a is known, and is not walked through once more. And of ``sum(x * y)``
 and ``sum(-(x * a) * (y * b))``, in gradients of what is normalized, the second one is made of the first.
+
+A sum of sums, as in ``np.mean(-0.5 * np.sum(x, axis=1))``, is one sum: where rows end is of no account.
 """
 
 from __future__ import annotations
@@ -26,8 +28,8 @@ from symgrad.ops.arrays.reduce import sum_
 from symgrad.ops.arrays.views import squeeze
 from symgrad.ops.declare.traits import traits
 from symgrad.ops.elementwise.arithmetic import negative
-from symgrad.transforms.build import is_sum, make
-from symgrad.transforms.tuned import TERMS_DEEP
+from symgrad.transforms.build import is_sum, make, scalar
+from symgrad.transforms.tuned import SCALED_SINGLES, TERMS_DEEP
 
 
 def factor_sums(program: Program) -> Program:
@@ -38,11 +40,47 @@ def factor_sums(program: Program) -> Program:
     >>> print(f.lower(np.ones(4), np.ones((9, 4)), np.ones((4, 4))).as_text().count("np.sum"))
     1
     """
+    program = _of_sums(program)
     nodes = program.nodes()
     sums = [(node.inputs[0], frozenset(node.param("axes"))) for node in nodes if _doubles(node)]
     if not any(x.op.labels or _is_linear_in(x) or x.op.numpy is np.multiply for x, _ in sums):
         return program
     return _from_others(_before_products(program))
+
+
+def _of_sums(program: Program) -> Program:
+    """Take sums of sums at once, and what they are multiplied by in between after them, where nobody else asks."""
+    nodes = program.nodes()
+    users = Counter([i for node in nodes for i in node.inputs] + [*program.outputs])
+
+    def rewrite(graph: Graph, old: Node, inputs: tuple[Node, ...]) -> Node:
+        if not is_sum(old):
+            return copied(graph, old, inputs)
+        was, x, scales = old.inputs[0], inputs[0], list[tuple[Node, int]]()
+        while users[was] == 1 and was.op is x.op and (k := _scaled(x)) is not None:
+            scales.append((x, k))
+            was, x = was.inputs[k], x.inputs[k]
+        if users[was] > 1 or not is_sum(x) or x.dtype != old.dtype:
+            return copied(graph, old, inputs)
+        inner = frozenset(x.param("axes"))
+        left = [axis for axis in range(len(x.inputs[0].shape)) if axis not in inner]
+        total = _summed_over(graph, x.inputs[0], inner | {left[axis] for axis in old.param("axes")})
+        for scale, k in reversed(scales):
+            total = make(graph, scale.op, *[total if place == k else i for place, i in enumerate(scale.inputs)])
+        return total
+
+    return rebuild(program, rewrite) if sum(map(is_sum, nodes)) > 1 else program
+
+
+def _scaled(x: Node) -> int | None:
+    """Return which operand of a node it is a multiple of, by a number: of singles a small one, for sums overflow."""
+    op, most = x.op.numpy, SCALED_SINGLES if x.dtype.itemsize < 8 else np.inf
+    for k in range({np.multiply: 2, np.divide: 1, np.negative: 1}.get(op, 0)):
+        others = [i for place, i in enumerate(x.inputs) if place != k]
+        known = [abs(scalar(i)) for i in others if i.shape == () and i.is_constant]
+        if len(known) == len(others) and all(0 < n < np.inf and 1 / most <= n <= most for n in known):
+            return k
+    return None
 
 
 def _before_products(program: Program) -> Program:

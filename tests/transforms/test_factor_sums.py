@@ -49,6 +49,33 @@ def test_their_derivatives_to_second_order(name):
     sg.check_grads(lambda *a: np.sum(np.sin(function(*a))), args, order=2)
 
 
+OF_SUMS: dict[str, tuple[Any, Any, int]] = {
+    "mean of scaled sums": (lambda w: np.mean(-0.5 * np.sum(np.exp(w), axis=1)), (W,), 1),
+    "mean of means": (lambda w: np.mean(np.mean(w * w * w, axis=-1)), (W,), 1),
+    "one after the other": (lambda w: np.sum(np.sum(np.sum(np.tanh(w), 0), 0) / 3, 0), (W,), 1),
+    "some axes": (lambda w: np.sum(np.sum(np.sqrt(w * w + 1), axis=1) / 7, axis=-1), (W,), 1),
+    "of singles": (lambda w: np.sum(2 * np.sum(np.exp(w), axis=2), axis=0), (W.astype(np.float32),), 1),
+    "of scaled singles, left": (lambda w: np.sum(1e-9 * np.sum(np.exp(w), axis=2)), (W.astype(np.float32),), 2),
+    "asked for, left": (lambda w: (lambda s: np.sum(s) + s[0, 0])(np.sum(w**3, axis=2)), (W,), 2),
+    "scaled by what varies, left": (lambda w, x: np.sum(np.sum(w**3, axis=1) * x), (W, X), 2),
+    "divisors, left": (lambda w: np.sum(3 / np.sum(w**2 + 1, axis=1)), (W,), 2),
+    "by zero, left": (lambda w: np.sum(0.0 * np.sum(w**3, axis=1)), (W,), 2),
+}
+
+
+@pytest.mark.parametrize("name", OF_SUMS)
+def test_sums_of_sums_are_one(name):
+    function, args, count = OF_SUMS[name]
+    f = sg.jit(function)
+    rtol = 1e-13 if args[0].dtype == np.float64 else 1e-6
+    np.testing.assert_allclose(f(*args), function(*args), rtol=rtol)
+    assert f.lower(*args).as_text().count("np.sum(") == count
+    found, plain = [
+        sg.grad(lambda *a: np.sum(function(*a)), options=sg.Options(without=left)) for left in ((), ("factor_sums",))
+    ]
+    np.testing.assert_allclose(found(*args), plain(*args), rtol=10 * rtol)
+
+
 LATE: dict[str, tuple[Any, Any]] = {
     "columns": (lambda x: np.tanh((z := x - x.mean(0)) / np.sqrt((z**2).mean(0) + 1)), (X,)),
     "rows": (lambda x: np.tanh((z := x.T - x.mean(0)[:, None]) / np.sqrt((z * z).mean(1) + 1)[:, None]), (X,)),

@@ -43,6 +43,8 @@ def ordered(run: Run, node: Node) -> Node | None:
         return x
     if x.op.ordered and x.inputs[0].shape == node.shape:
         return x.inputs[0]
+    if x.op.aligned and x.inputs[0].shape == ():  # one number, whatever its shape
+        return make(run.graph, x.op, x.inputs[0], shape=node.shape)
     if node.op is not reshape:
         return None
     if x.op.ordered:
