@@ -56,7 +56,7 @@ OF_SUMS: dict[str, tuple[Any, Any, int]] = {
     "some axes": (lambda w: np.sum(np.sum(np.sqrt(w * w + 1), axis=1) / 7, axis=-1), (W,), 1),
     "of singles": (lambda w: np.sum(2 * np.sum(np.exp(w), axis=2), axis=0), (W.astype(np.float32),), 1),
     "of scaled singles, left": (lambda w: np.sum(1e-9 * np.sum(np.exp(w), axis=2)), (W.astype(np.float32),), 2),
-    "asked for, left": (lambda w: (lambda s: np.sum(s) + s[0, 0])(np.sum(w**3, axis=2)), (W,), 2),
+    "asked for, left": (lambda w: np.sum(s := np.sum(w**3, axis=2)) + s[0, 0], (W,), 2),
     "scaled by what varies, left": (lambda w, x: np.sum(np.sum(w**3, axis=1) * x), (W, X), 2),
     "divisors, left": (lambda w: np.sum(3 / np.sum(w**2 + 1, axis=1)), (W,), 2),
     "by zero, left": (lambda w: np.sum(0.0 * np.sum(w**3, axis=1)), (W,), 2),
