@@ -192,7 +192,7 @@ typedef double sg_vector_2 __attribute__((vector_size(16), aligned(8), may_alias
 #ifndef SG_TURNED
 #define SG_TURNED
 /* to[l, k] = from[k, l] for four k and four l, elements of which lie side by side in both. */
-static inline void sg_turned(const double *from, int64_t from_line, double *to, int64_t to_line)
+static inline void sg_turned_four(const double *from, int64_t from_line, double *to, int64_t to_line)
 {
 #if defined(__clang__) || (defined(__GNUC__) && __GNUC__ >= 12)
     typedef double sg_four __attribute__((vector_size(32), aligned(8), may_alias));
@@ -327,7 +327,7 @@ static void sg_product_beside(
     }
     if (c_lane == 1 && width >= 4) {
         double four[32] __attribute__((aligned(64))); /* lines, row by row */
-        for (int64_t r = 0; r < 8; r += 4) sg_turned(sums + r, 8, four + r * 4, 4);
+        for (int64_t r = 0; r < 8; r += 4) sg_turned_four(sums + r, 8, four + r * 4, 4);
         for (int64_t r = from; r < 8; ++r) {
             for (int64_t l = 0; l < 4; ++l) c[r * c_row + l] += four[r * 4 + l];
             for (int64_t l = 4; l < width; ++l) c[r * c_row + l] += sums[l * 8 + r];
@@ -364,7 +364,7 @@ static void sg_product_narrow(
         for (; b_lane == 1 && packed + 4 <= width; packed += 4) {
             const double *const four = b + k * b_depth + packed;
             int64_t p = 0;
-            for (; p + 4 <= deep; p += 4) sg_turned(four + p * b_depth, b_depth, lines + packed * deep + p, deep);
+            for (; p + 4 <= deep; p += 4) sg_turned_four(four + p * b_depth, b_depth, lines + packed * deep + p, deep);
             for (; p < deep; ++p) {
                 for (int64_t j = 0; j < 4; ++j) lines[(packed + j) * deep + p] = four[p * b_depth + j];
             }
