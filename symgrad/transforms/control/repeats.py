@@ -98,7 +98,7 @@ def repeats(nodes: Sequence[Node], words: Any, least: int) -> list[tuple[int, in
     apart: Counter[int] = Counter()
     for own in places.values():
         for step in (1, 2, 3, 4, 5, 6, 8):  # a line may stand in a copy several times
-            near.update([b - a for a, b in zip(own, own[step:], strict=False)])
+            near.update(map(sub, own[step:], own))
         if len(own) > 1:  # or, in loops in loops, only once in all that an outer one repeats
             ((gap, count),) = Counter(map(sub, own[1:], own)).most_common(1)
             apart[gap] = max(apart[gap], count * gap)
