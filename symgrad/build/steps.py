@@ -214,7 +214,7 @@ class Steps:
             0, or a number of `NUMBERS`; and the results. Numbers that were written stand in the list of leaves.
         """
         results = [np.empty(*each) for each in self._made]
-        code = self._called(leaves, results, 0)
+        code = self._called(leaves, results, 0, 1)
         if code is None:
             return None
         made = iter(results)
@@ -227,8 +227,7 @@ class Steps:
         """
         moving = [leaf[begin:] for leaf, one in zip(leaves, self.given, strict=False) if one.moves]
         self._moving["begin"] = [array.ctypes.data for array in (*moving, *results)]
-        self._step["batches"] = batches
-        return self._called(leaves, [], begin)
+        return self._called(leaves, [], begin, batches)
 
     def _batch(self, leaves: list[Any], begin: int) -> dict[int, Any]:
         """Return what the gradient reads for the batch that failed, by place."""
@@ -243,8 +242,8 @@ class Steps:
                 found[one.first] = np.arange(self.halves[0].plan.inputs[one.first][0]) % self._size
         return found
 
-    def _called(self, leaves: list[Any], results: Arrays, begin: int) -> int | None:
-        """Call C: its code, or None where something is not what was planned; checks that fail raise."""
+    def _called(self, leaves: list[Any], results: Arrays, begin: int, batches: int) -> int | None:
+        """Call C for batches: its code, or None where something is not what was planned; checks that fail raise."""
         if not self._lock.acquire(blocking=False):
             return None
         held = False
@@ -257,16 +256,16 @@ class Steps:
             objects = self._objects(leaves, results)
             self._count[0] = 0
             arguments = (id(objects), *self._passed)
-            if self._work >= LONG:
-                load.end_team()
-                code = interruptible(self._alone, *arguments)
-            else:  # Ctrl-C is seen between calls
-                count, each = self._step["batches"].item(), LONG // max(1, self._work)
-                for last in range(each, count + each, each):
-                    self._step["batches"] = min(last, count)
+            each = LONG // max(1, self._work)
+            for last in range(each, batches + each, each) if each else (batches,):  # Ctrl-C is seen between calls
+                self._step["batches"] = min(last, batches)
+                if each:
                     code = self._function(*arguments, ffi.NULL)
-                    if code:
-                        break
+                else:
+                    load.end_team()
+                    code = interruptible(self._alone, *arguments)
+                if code:
+                    break
         finally:
             self.done = self._count[0]
             for k, _, array in self._numbers if held else ():

@@ -929,7 +929,8 @@ class FunctionBody:
         if not isinstance(s, Statement) or s.role is not Role.SPREAD or not isinstance(s.value, Access):
             return False
         steps = [stride(access, loop.members, self.storage[access.array]) for access in (s.target, s.value)]
-        return len(loop.body) == 1 and loop.piece is Piece.ALL and not s.ranges and steps == [1, 1]
+        whole = len(loop.body) == 1 and loop.piece is Piece.ALL and not s.ranges
+        return whole and steps == [1, 1] and not self.target.plain
 
     def spread(self, loop: Loop) -> CallView:
         """Turn such a loop into a call."""

@@ -29,7 +29,7 @@ from symgrad.ops.arrays.views import squeeze
 from symgrad.ops.declare.traits import traits
 from symgrad.ops.elementwise.arithmetic import negative
 from symgrad.transforms.build import is_sum, make, scalar
-from symgrad.transforms.tuned import SCALED_SINGLES, TERMS_DEEP
+from symgrad.transforms.tuned import SCALED_DOUBLES, SCALED_SINGLES, TERMS_DEEP
 
 
 def factor_sums(program: Program) -> Program:
@@ -56,30 +56,33 @@ def _of_sums(program: Program) -> Program:
     def rewrite(graph: Graph, old: Node, inputs: tuple[Node, ...]) -> Node:
         if not is_sum(old):
             return copied(graph, old, inputs)
-        was, x, scales = old.inputs[0], inputs[0], list[tuple[Node, int]]()
-        while users[was] == 1 and was.op is x.op and (k := _scaled(x)) is not None:
+        was, x, scales, scale = old.inputs[0], inputs[0], list[tuple[Node, int]](), 1.0
+        while users[was] == 1 and was.op is x.op and (found := _scaled(x)) is not None:
+            k, by = found
             scales.append((x, k))
-            was, x = was.inputs[k], x.inputs[k]
-        if users[was] > 1 or not is_sum(x) or x.dtype != old.dtype:
+            was, x, scale = was.inputs[k], x.inputs[k], scale * by
+        most = SCALED_SINGLES if old.dtype.itemsize < 8 else SCALED_DOUBLES
+        if users[was] > 1 or not is_sum(x) or x.dtype != old.dtype or not 1 / most <= scale <= most:
             return copied(graph, old, inputs)
         inner = frozenset(x.param("axes"))
         left = [axis for axis in range(len(x.inputs[0].shape)) if axis not in inner]
         total = _summed_over(graph, x.inputs[0], inner | {left[axis] for axis in old.param("axes")})
-        for scale, k in reversed(scales):
-            total = make(graph, scale.op, *[total if place == k else i for place, i in enumerate(scale.inputs)])
+        for one, k in reversed(scales):
+            total = make(graph, one.op, *[total if place == k else i for place, i in enumerate(one.inputs)])
         return total
 
     return rebuild(program, rewrite) if sum(map(is_sum, nodes)) > 1 else program
 
 
-def _scaled(x: Node) -> int | None:
-    """Return which operand of a node it is a multiple of, by a number: of singles a small one, for sums overflow."""
-    op, most = x.op.numpy, SCALED_SINGLES if x.dtype.itemsize < 8 else np.inf
+def _scaled(x: Node) -> tuple[int, float] | None:
+    """Return which operand of a node it is a multiple of, and by what magnitude."""
+    op = x.op.numpy
     for k in range({np.multiply: 2, np.divide: 1, np.negative: 1}.get(op, 0)):
         others = [i for place, i in enumerate(x.inputs) if place != k]
-        known = [abs(scalar(i)) for i in others if i.shape == () and i.is_constant]
-        if len(known) == len(others) and all(0 < n < np.inf and 1 / most <= n <= most for n in known):
-            return k
+        known = [abs(float(scalar(i))) for i in others if i.shape == () and i.is_constant]
+        if len(known) == len(others) and all(0 < n < np.inf for n in known):
+            by = math.prod(known)
+            return k, 1 / by if op is np.divide else by
     return None
 
 

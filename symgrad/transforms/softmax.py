@@ -85,7 +85,7 @@ def _parts_of_softmax(node: Node) -> _Quotient | None:
     if total.op is not add:
         if _shifted_logarithm(total) is not x:
             return None
-        asked = _INFINITE(tie) if tie is not None else None
+        asked = _INFINITE(tie) if tie is not None and not chooses(core(x.inputs[1]).op) else None
         finite = asked is not None and core(asked["s"]) is core(total.inputs[0])  # the sum is 1 and a few more, or NaN
         return _Quotient(x, total.inputs[0], views, None if finite else tie)
     for summed, shift in (total.inputs, total.inputs[::-1]):
@@ -100,7 +100,10 @@ def _parts_of_softmax(node: Node) -> _Quotient | None:
 
 
 def _shifted_logarithm(node: Node) -> Node | None:
-    """Return x - max(x) where the node is log(sum(exp(x - max(x)))) along the same axes: the sum is 1 at least."""
+    """Return x - max(x) where the node is log(sum(exp(x - max(x)))) along the same axes.
+
+    The sum is 1 at least, or NaN, but where a choice stands for a maximum that is not finite.
+    """
     found = _SUMMED(node)
     if found is None or not _DIFFERENCE(found["x"]):
         return None

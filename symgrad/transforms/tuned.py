@@ -26,8 +26,9 @@ FACTORS_DEEP = 4
 TERMS_DEEP = 6
 """Sums, differences and signs between a sum and the product that is summed. Chosen."""
 
-SCALED_SINGLES = 4
-"""Number that sums in single precision are multiplied by after they are added, at most. Chosen: 2 of 128 exponents."""
+SCALED_SINGLES, SCALED_DOUBLES = 4, 2.0**64
+"""Number that sums in single and double precision are multiplied by after they are added, at most, and its reciprocal
+at least: else they may overflow before. Chosen: 2 of 128 exponents, and 64 of 1024."""
 
 REWRITTEN = 16
 """Times that one node is rewritten. Chosen: what looks behind a thousand writes does not cost their square."""

@@ -137,6 +137,26 @@ def test_the_next_epoch_is_planned_already_and_holds_no_rows(order, monkeypatch)
         assert alive() is None
 
 
+def test_an_order_as_long_as_labels_is_no_label():
+    """Both are vectors of integers: what is planned for the one is not run for the other."""
+    def either(p, x, y=None):
+        z = np.tanh(x @ p["w"])
+        return np.mean(z**2) if y is None else np.mean((z - y) ** 2)
+
+    opt, x, y, order = sg.optim.sgd(0.1), X[:20, :3], Y[:20], RNG.permutation(20)[:15]
+    params = {"w": np.ones(3)}
+    ways = {"labels": ((x, y), None), "order": ((x,), order)}
+    right = {
+        name: sg.compile_step(either, opt).epoch(params, opt.init(params), *arrays, batch=5, order=rows)
+        for name, (arrays, rows) in ways.items()
+    }
+    for names in (("labels", "order"), ("order", "labels")):
+        step = sg.compile_step(either, opt)
+        for name in names:
+            arrays, rows = ways[name]
+            assert same(step.epoch(params, opt.init(params), *arrays, batch=5, order=rows), right[name]), names
+
+
 def test_every_value_is_looked_at_where_options_ask_for_it():
     """A step and its epoch name the line where a NaN begins, and leave parameters and state as they were."""
     opt, x = sg.optim.adam(0.1), np.abs(X[:20]) + 0.1

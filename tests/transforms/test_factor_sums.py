@@ -76,6 +76,17 @@ def test_sums_of_sums_are_one(name):
     np.testing.assert_allclose(found(*args), plain(*args), rtol=10 * rtol)
 
 
+@pytest.mark.parametrize(("large", "function"), [
+    (np.float32(4e37), lambda w: np.sum(np.sum(w, axis=1) / 4 / 4 / 4 / 4)),
+    (np.float32(1e37), lambda w: np.sum(0.25 * (0.25 * np.sum(w, axis=1)))),
+    (np.float32(4e37), lambda w: np.mean(1e-3 * np.sum(w, axis=1))),
+    (np.float64(4e307), lambda w: np.sum(1e-300 * np.sum(w, axis=1))),
+])
+def test_sums_that_may_overflow_are_scaled_first(large, function):
+    w = np.full((40, 2, 4), large)
+    np.testing.assert_allclose(sg.jit(function)(w), function(w), rtol=1e-5)
+
+
 LATE: dict[str, tuple[Any, Any]] = {
     "columns": (lambda x: np.tanh((z := x - x.mean(0)) / np.sqrt((z**2).mean(0) + 1)), (X,)),
     "rows": (lambda x: np.tanh((z := x.T - x.mean(0)[:, None]) / np.sqrt((z * z).mean(1) + 1)[:, None]), (X,)),

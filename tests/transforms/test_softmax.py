@@ -52,6 +52,36 @@ def test_squares_have_no_axis_to_tell_the_sums_by(name: str) -> None:
     sg.check_grads(lambda x: np.sum(form(x) * weights), (x,), order=2)
 
 
+def shifted(x: Array, stop: Any) -> Any:
+    return special.logsumexp(x - stop(np.max(x, axis=-1, keepdims=True)), axis=-1)
+
+
+def shifted_where_finite(x: Array, stop: Any) -> Any:
+    m = stop(np.max(x, axis=-1, keepdims=True))
+    return special.logsumexp(x - np.where(np.isfinite(m), m, 0.0), axis=-1)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("form", [shifted, shifted_where_finite])
+def test_what_its_largest_was_subtracted_from_is_not_shifted_again(form: Any, dtype: Any) -> None:
+    """One maximum and one exponential for value and gradient; rows that are not finite are as they were."""
+    inf = np.inf
+    rows = np.array([
+        [0, 1, 2], [-inf, 0, 1], [-inf, -inf, -inf], [inf, 0, 1], [inf, inf, 0], [np.nan, 0, 1], [1000, 0, -1000],
+    ], dtype)
+    for stop in (sg.stop_gradient, lambda m: m):
+        f, plain = [
+            sg.value_and_grad(lambda x: np.sum(form(x, stop)), options=sg.Options(without=left))  # noqa: B023
+            for left in ((), ("divide_exponentials", "cheaper"))
+        ]
+        for row in rows:
+            (value, slope), (same, slopes) = f(row[None]), plain(row[None])
+            np.testing.assert_allclose(value, same, rtol=1e-6)
+            np.testing.assert_allclose(slope, slopes, rtol=1e-5, atol=1e-6)
+    text = sg.value_and_grad(lambda x: np.sum(form(x, sg.stop_gradient))).lower(rows).as_text()
+    assert (text.count("np.max("), text.count("np.exp(")) == (1, 1)
+
+
 def test_three_axes() -> None:
     x = np.random.default_rng(2).normal(size=(4, 6, 6))
 

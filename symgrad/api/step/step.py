@@ -247,7 +247,7 @@ class Step:
             beside = [] if rows is None else [np.arange(size + ahead(plain, size)) % size]
             try:
                 leaves, tree = flattened((params, _settled(state), given))
-                key = tree, size, tuple(map(_kind, leaves))
+                key = rows is None, tree, size, tuple(map(_kind, leaves))
                 fused, code = self._epochs.pop(key, None), None
                 if fused is None or not fused.is_current:
                     part = rows_at(plain, rows, begin, size)
@@ -260,7 +260,8 @@ class Step:
                         values.done += fused.steps.done
                         params, state = fused.put_back(leaves, state)
                     if code is not None:  # the path that was taken
-                        self._epochs = dict([*self._epochs.items(), (key, fused)][-AT_HAND:])
+                        with self._lock:
+                            self._epochs = dict([*self._epochs.items(), (key, fused)][-AT_HAND:])
                 if code == 0:
                     continue
                 part = rows_at(plain, rows, values.done * batch, size)

@@ -177,9 +177,9 @@ def _read(program: Program, place: Mapping[Node, int]) -> tuple[Any, Any]:
         if node in place:
             last[place[node]] = end
     outcomes: dict[int, list[Any]] = {}
-    for guard in program.guards:
-        for i in guard.inputs:
-            outcomes.setdefault(place.get(i, -1), []).append(guard.param("outcome"))
+    for one in program.guards:
+        for i in one.inputs:
+            outcomes.setdefault(place.get(i, -1), []).append(one.param("outcome"))
     for k, found in outcomes.items():
         if k >= 0:
             asked[k] = 1 + found[0] if [*map(type, found)] == [bool] else 3
