@@ -175,7 +175,7 @@ class Steps:
         self._step = np.zeros(1, _STEP)
         fields = {
             "array": id(np.ndarray), "count": len(objects), "moving_count": len(self._moving),
-            "written": max([k for k, one in enumerate(given, 1) if one.written], default=0), "batches": 1,
+            "written": max([k for k, one in enumerate(given, 1) if one.written], default=0),
             "floats_count": len(floats) if finite else 0,
             "objects": self._words(objects), "moving": self._words(self._moving),
             "floats": self._words(np.array(floats, _FLOATS)),
@@ -192,6 +192,7 @@ class Steps:
             self._step[name] = value
         self._words(self._step)
         self._passed = ffi.cast("intptr_t *", self._step.ctypes.data), self._count
+        self._batches = ffi.cast("intptr_t *", self._step.ctypes.data + _STEP.fields["batches"][1])  # type: ignore[index]
 
     def _words(self, words: np.ndarray[Any, Any]) -> int:
         """Keep what C reads, and return where it is."""
@@ -258,7 +259,7 @@ class Steps:
             arguments = (id(objects), *self._passed)
             each = LONG // max(1, self._work)
             for last in range(each, batches + each, each) if each else (batches,):  # Ctrl-C is seen between calls
-                self._step["batches"] = min(last, batches)
+                self._batches[0] = min(last, batches)
                 if each:
                     code = self._function(*arguments, ffi.NULL)
                 else:
