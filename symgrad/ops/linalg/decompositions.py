@@ -337,6 +337,8 @@ def pinv_solve(a: Any, known: Any, inverse: Any, b: Any, *, trans: bool) -> Any:
 def _pinv_solve_vjp(g: Any, y: Any, a: Any, known: Any, inverse: Any, b: Any, *, trans: bool) -> Any:
     """From dP = -P dA P + P P' dA' (I - A P) + (I - P A) dA' P' P, at matrices near which the rank is the same.
 
+    It is NaN where singular values are left out that are not 0: a matrix cut to its larger ones is not that one.
+
     G. H. Golub and V. Pereyra, The differentiation of pseudo-inverses and nonlinear least squares problems whose
     variables separate, SIAM J. Numer. Anal. 10 (1973).
     """
@@ -348,6 +350,8 @@ def _pinv_solve_vjp(g: Any, y: Any, a: Any, known: Any, inverse: Any, b: Any, *,
     found = np.matmul(b - np.matmul(here, y), transposed(solve(part, back=False))) - np.matmul(part, transposed(y))
     rest = g - solve(np.matmul(here, g), back=False)
     found = found + np.matmul(solve(y, back=True), transposed(rest))
+    cut = np.any(np.signbit(inverse), -1)[..., None, None]  # see `reciprocals`
+    found = found * np.where(cut, np.nan, np.ones((), a.dtype))
     return transposed(found) if trans else found, None, None, part
 
 

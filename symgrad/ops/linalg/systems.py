@@ -222,8 +222,14 @@ def solved_by_pinv(a: Any, b: Any, rcond: Any) -> tuple[Any, Any, Any]:
     known = decompositions.svd(a)
     s = OPS["stop_gradient"](decompositions.columns(known, simplified(sum(shape_of(a)[-2:])), None))
     counts = s > lift(rcond)[..., None] * decompositions.largest(s)
-    inverse = np.where(counts, 1 / np.where(counts, s, 1 + 0 * s), 0 * s)
-    return decompositions.pinv_solve(a, known, inverse, b, trans=False), np.sum(counts, -1), known
+    return decompositions.pinv_solve(a, known, reciprocals(s, counts), b, trans=False), np.sum(counts, -1), known
+
+
+def reciprocals(s: Any, counts: Any) -> Any:
+    """Return 1 / s of singular values that count, and 0 of the others: -0.0 of those that are more than rounding."""
+    found = np.where(counts, 1 / np.where(counts, s, 1 + 0 * s), 0 * s)
+    more = s * decompositions.largest(found) > np.sqrt(np.finfo(s.dtype).eps)
+    return np.where(counts, found, np.where(more, -(0 * s), 0 * s))
 
 
 def unit_of(a: Any) -> Any:

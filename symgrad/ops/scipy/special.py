@@ -53,8 +53,30 @@ def _in_double(formula: Callable[..., Any]) -> Callable[..., Any]:
     return answer
 
 
+LARGE = 12.0
+"""Where differences of Stirling's series have all digits that a double has."""
+
+
 def betaln(a: Any, b: Any) -> Any:
-    return gammaln(a) + gammaln(b) - gammaln(a + b)
+    """As `scipy.special.betaln`: where one argument is large, what is large cancels before it is computed."""
+    small, large = np.minimum(a, b), np.maximum(a, b)
+    far = np.minimum(large, a + b) >= LARGE
+    apart = gammaln(np.where(far, 1, large)) - gammaln(np.where(far, 1, a + b))
+    return gammaln(small) + np.where(far, _log_quotient(np.where(far, small, 1), np.where(far, large, LARGE)), apart)
+
+
+def _log_quotient(a: Any, b: Any) -> Any:
+    """Return log(gamma(b) / gamma(a + b)), both from `LARGE` on, by Stirling's series (DLMF 5.11.1)."""
+    end = a + b
+    return a - a * np.log(b) - (end - 0.5) * np.log1p(a / b) + _stirling_rest(b) - _stirling_rest(end)
+
+
+def _stirling_rest(x: Any) -> Any:
+    square = 1 / (x * x)
+    total = 0.0
+    for over in (-360360 / 691, 1188, -1680, 1260, -360, 12):
+        total = total * square + 1 / over
+    return total / x
 
 
 def beta(a: Any, b: Any) -> Any:
@@ -84,7 +106,11 @@ def _poch(z: Any, m: Any) -> Any:
     sines = _sine_of_pi(np.where(left & ~whole, z, 0.5)) / _sine_of_pi(np.where(left & ~whole, end, 0.5))
     turned = np.exp(gammaln(1 - np.minimum(z, 0)) - gammaln(1 - np.minimum(end, 0)))
     apart = _gammas((np.where(left | positive, 1, end),), np.where(left | positive, 1, z))
-    return np.where(positive, np.exp(gammaln(np.where(positive, end, 1)) - gammaln(np.where(positive, z, 1))), np.where(
+    far = np.minimum(z, end) >= LARGE
+    below = np.where(positive & ~far, z, 1)
+    above = gammaln(np.where(positive & ~far, end, 1)) - gammaln(below)
+    log = np.where(far, -_log_quotient(np.where(far, m, 1), np.where(far, z, LARGE)), above)
+    return np.where(positive, np.exp(log), np.where(
         _is_pole(end) & ~_is_pole(z), np.inf, np.where(
             left, turned * np.where(whole, 1 - 2 * (m % 2), sines), np.where(_is_pole(z), 0, apart))))
 

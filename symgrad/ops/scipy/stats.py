@@ -38,6 +38,16 @@ def interval(self: Any, confidence: Any, *args: Any, **kwargs: Any) -> tuple[Any
     return low, high
 
 
+@answers(Late("stats._distn_infrastructure:rv_generic.nnlf"))
+def nnlf(self: Any, theta: Any, x: Any) -> Any:
+    """Return the negative logarithm of a sample's density: infinite outside of the support, and of no distribution."""
+    loc, scale, shapes = self._unpack_loc_scale(theta)
+    x = lift(x)
+    density = self.logpdf if hasattr(self, "logpdf") else self.logpmf
+    total = x.shape[0] * np.log(lift(scale)) - np.sum(density((x - loc) / scale, *shapes), axis=0)
+    return np.where(np.isnan(total) | (lift(scale) <= 0), np.inf, total)
+
+
 @answers(Late("stats._continuous_distns._log_diff"))
 def log_diff(log_p: Any, log_q: Any) -> Any:
     """Take log(exp(p) - exp(q)), where SciPy adds complex numbers."""
