@@ -132,6 +132,32 @@ def behind(tree: Any, leaves: Sequence[Any], statics: Iterable[Any]) -> list[Any
     return found
 
 
+class Met:
+    """Objects of the classes in some structures, pickled before these: who reads them has to have met the classes."""
+
+    def __init__(self, *trees: Any) -> None:
+        self.samples = [optree.tree_unflatten(tree, [0.0] * tree.num_leaves) for tree in trees if _has_objects(tree)]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle the objects."""
+        return _met_again, (self.samples,)
+
+
+def _met_again(samples: list[Any]) -> Met:
+    flattened(samples)
+    return Met()
+
+
+def _has_objects(tree: Any) -> bool:
+    level = [tree]
+    while level:
+        one = level.pop()
+        if _known.get(one.type):
+            return True
+        level += [] if one.is_leaf() else one.children()
+    return False
+
+
 def _registered(value: Any) -> bool:
     """Register the class of a leaf, if it is one of objects that have attributes; return whether it was."""
     kind = type(value)

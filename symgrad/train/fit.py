@@ -22,8 +22,8 @@ from symgrad.errors import ArgumentError, ArgumentValueError, NonFiniteError, Sy
 from symgrad.train.batches import Given, Rows, arguments, kind
 from symgrad.train.files import Contents, named, save
 
-_TOGETHER, _LEAST = 0.05, 32
-"""Seconds of steps that are one call, at most, so that Ctrl-C need not wait; and steps from which on that pays."""
+_TOGETHER = 0.05
+"""Seconds of steps that are one call, at most, so that Ctrl-C need not wait."""
 
 _LINE = 'compile_step(..., on_nan="raise"), whose error names the line that made it'
 
@@ -101,13 +101,20 @@ def fit(
     kinds: set[Any] = set()
     epoch = done = 0
     pace = np.inf  # seconds of a step
+    together = isinstance(step, Step) and source.lie
     begun = _not_finite(params, state)
 
     def some() -> int:
         """Return how many steps may be one call: nobody looks at what is between them."""
         until = every - len(values) % every if every else np.inf
-        count = min(_TOGETHER / pace, until) if isinstance(step, Step) and not callbacks and source.lie else 1
-        return int(count) if count >= _LEAST else 1
+        return max(1, int(min(_TOGETHER / pace, until))) if together and not callbacks else 1
+
+    def take(params: Any, state: Any, chosen: Any, count: int) -> tuple[Any, Any, Any]:
+        """Take steps; those by rows all in one way, whatever is timed or looked at: another one rounds otherwise."""
+        if not together:
+            return step(params, state, *source.batch(chosen))  # type: ignore[no-any-return]
+        params, state, value = _taken_together(step, params, state, source, chosen)
+        return params, state, value if count > 1 else tree_map(lambda one: one[0], value)
 
     def is_ended() -> bool:
         """Whether all epochs are over, or so many went by since the least validation; NaN is not small."""
@@ -129,7 +136,7 @@ def fit(
         begun += _not_finite(params, state)
         epoch, done, values, validations = at["epoch"], at["done"], at["value"].tolist(), at["validation"].tolist()
         if not is_ended():
-            kinds = _as_before(step, source, at["kinds"], params, state)
+            kinds = _as_before(take, source, at["kinds"], params, state)
             if held_out is not None and validations:
                 gradients(params, *held_out)
     else:
@@ -138,10 +145,7 @@ def fit(
         while not is_ended():
             for count, chosen in source.epoch(epoch, done, some):
                 arrays, began = source.batch(chosen), perf_counter()
-                if count > 1:
-                    params, state, value = _taken_together(step, params, state, source, chosen)
-                else:
-                    params, state, value = step(params, state, *arrays)
+                params, state, value = take(params, state, chosen, count)
                 pace = (perf_counter() - began) / count
                 kinds.add(kind(arrays))
                 done += count
@@ -207,7 +211,7 @@ def _resumed(checkpoint: Any, fixed: dict[str, int], params: Any, state: Any) ->
     return found.like("params", params), found.like("state", state), at
 
 
-def _as_before(step: Any, source: Any, count: int, params: Any, state: Any) -> set[Any]:
+def _as_before(take: Any, source: Any, count: int, params: Any, state: Any) -> set[Any]:
     """Take a step for each shape of batches that there was, in their order, of copies.
 
     What a function is compiled for depends on the shapes it has met before, and last bits on what it is compiled for.
@@ -218,7 +222,8 @@ def _as_before(step: Any, source: Any, count: int, params: Any, state: Any) -> s
         arrays = source.batch(sample[1])
         if kind(arrays) not in kinds:
             kinds.add(kind(arrays))
-            step(*tree_map(owned, (params, state)), *arrays)
+            rows = sample[1][: source.each] if source.each else sample[1]
+            take(*tree_map(owned, (params, state)), rows, 1)
     return kinds
 
 

@@ -6,6 +6,7 @@ import copy
 import multiprocessing
 import pickle
 import pickletools
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -13,6 +14,7 @@ import numpy as np
 import pytest
 
 import symgrad as sg
+from symgrad.api.sparse.rows import RowSparse
 from symgrad.errors import ArgumentError, SerializationError
 
 X = np.arange(1.0, 4.0)
@@ -167,3 +169,27 @@ def test_processes_that_are_started_afresh():
 
 def named_call(x):
     return named(W, x)
+
+
+@dataclass
+class Both:
+    value: Any
+    twice: Any
+
+
+def called(text, *args):
+    found = pickle.loads(text)(*args)
+    return found.to_dense() if isinstance(found, RowSparse) else found
+
+
+def test_structures_that_a_process_has_not_met():
+    """Rows of a table and a dataclass among results: what has their classes is read behind objects of them."""
+    table, ids = np.arange(12.0).reshape(4, 3), np.array([1, 3, 1])
+    rows = sg.grad(lambda t, i: np.sum(t[i] ** 2), sparse=True)
+    both = sg.jit(lambda x: Both(x, 2 * x))
+    expected = [rows(table, ids).to_dense(), both(X)]
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        dense = pool.apply(called, (pickle.dumps(rows), table, ids))
+        found = pool.apply(called, (pickle.dumps(both), X))
+    np.testing.assert_array_equal(dense, expected[0])
+    np.testing.assert_array_equal(found.twice, expected[1].twice)

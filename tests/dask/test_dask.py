@@ -276,6 +276,10 @@ def test_processes_of_which_one_is_killed_in_the_middle_give_the_same_bits(tmp_p
     met = sg.dask.value_and_grad(branching, "X", "sum")(2.0, DX)
     with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster, Client(cluster):
         assert sg.dask.value_and_grad(branching, "X", "sum")(2.0, DX) == met
+        ids = da.from_array(np.arange(40) % 7, chunks=15)
+        rows = sg.dask.value_and_grad(lambda p, i: np.mean(p["E"][i] ** 2), "i", sparse=True)
+        dense = sg.grad(lambda p, i: np.mean(p["E"][i] ** 2))(table := {"E": np.ones((9, 2))}, np.arange(40) % 7)
+        np.testing.assert_allclose(rows(table, ids)[1]["E"].to_dense(), dense["E"], rtol=1e-14)
         blocks = [delayed(loaded)(X[one], k) for k, one in enumerate(each)]
         value, grads = OVER(START, blocks, settings, [Y[one] for one in each])
     assert mark.exists()

@@ -92,7 +92,6 @@ def joined(monkeypatch):
 
     monkeypatch.setattr(Trained, "epoch", counted)
     monkeypatch.setattr(sys.modules["symgrad.train.fit"], "_TOGETHER", 10.0)
-    monkeypatch.setattr(sys.modules["symgrad.train.fit"], "_LEAST", 2)
     return calls
 
 
@@ -104,15 +103,53 @@ def test_steps_that_nobody_looks_between_are_one_call_with_the_same_bits(joined,
         return sg.fit(step, start, OPT.init(start), (X, Y), batch=16, seed=3, epochs=4, **given)
 
     alone = trained(callbacks=[lambda *_: None])
-    assert not joined
+    assert {*joined} == {16, 7}
+    joined.clear()
     assert same(trained(), alone)
-    assert joined[-1] == 96  # six full batches; seven rows are a step of their own
+    assert joined[-2:] == [96, 7]  # six full batches; seven rows are a step of their own
     joined.clear()
     path = tmp_path / "kept.npz"
     assert same(trained(checkpoint=path, every=5), alone)
     assert joined
     assert max(joined) <= 5 * 16
     assert len(sg.load(path)["fit"]["value"]) == len(alone[2]["value"])
+
+
+def branching(p, x, y):
+    return loss_of(p, x, y) if x[0, 0] > 0 else 2 * loss_of(p, x, y)
+
+
+def loss_of(p, x, y):
+    return np.mean(sg.nn.softmax_cross_entropy(sg.nn.dense(p, x), y))
+
+
+@pytest.mark.parametrize("what", [loss_of, branching])
+@pytest.mark.parametrize(("rows", "width", "batch"), [(203, 5, 64), (569, 30, 64), (300, 10, 32)])
+def test_bits_depend_on_nothing_that_is_timed(rows, width, batch, what, tmp_path, monkeypatch):
+    """Steps that read rows where they lie round otherwise than steps by themselves: all are of one kind."""
+    rng = np.random.default_rng(width)
+    x, y = rng.normal(size=(rows, width)), rng.integers(0, 3, rows)
+    params = sg.nn.init.dense(0, width, 3)
+
+    def trained(epochs=6, **given):
+        step = sg.compile_step(what, OPT)
+        return sg.fit(step, params, OPT.init(params), (x, y), epochs=epochs, batch=batch, seed=1, **given)
+
+    whole = trained()
+    for epochs in (1, 4):
+        path = tmp_path / f"{epochs}.npz"
+        trained(epochs, checkpoint=path)
+        assert same(trained(checkpoint=path), whole), epochs
+    assert same(trained(callbacks=[lambda *_: None]), whole)
+    path = tmp_path / "steps.npz"
+    with pytest.raises(ZeroDivisionError):
+        trained(checkpoint=path, every=3, callbacks=[lambda step, *_: 1 // (7 - step)])
+    assert same(trained(checkpoint=path, every=3), whole)
+    reads = iter(range(10**6))
+    monkeypatch.setattr(
+        sys.modules["symgrad.train.fit"], "perf_counter", lambda: time.perf_counter() + 3.0 * (next(reads) > 6),
+    )
+    assert same(trained(), whole)
 
 
 @pytest.mark.parametrize("on_nan", [None, "raise"])
@@ -227,12 +264,13 @@ def test_interrupted_in_steps_that_are_one_call_it_keeps_them(joined, tmp_path, 
     several, path = Trained.epoch, tmp_path / "run.npz"
 
     def interrupted(*args, **given):
-        os.kill(os.getpid(), signal.SIGINT)
+        if len(given["order"]) > 16:
+            os.kill(os.getpid(), signal.SIGINT)
         return several(*args, **given)
 
     expected = run(fresh())
     monkeypatch.setattr(Trained, "epoch", interrupted)
-    with pytest.raises(KeyboardInterrupt, match=r"ended after step [2-6]; .*run.npz goes on from there"):
+    with pytest.raises(KeyboardInterrupt, match=r"ended after step [3-7]; .*run.npz goes on from there"):
         run(fresh(), checkpoint=path)
     monkeypatch.setattr(Trained, "epoch", several)
     assert same(run(fresh(), checkpoint=path), expected)

@@ -55,7 +55,7 @@ from symgrad.trace.numpy.replaced import kept_by_caches, standing_for
 from symgrad.trace.outside import constants_for
 from symgrad.trace.signature import Signature, Spec, signature_of, spec
 from symgrad.trace.state import Trace, active, current, public, shows_frames
-from symgrad.trace.structures import behind
+from symgrad.trace.structures import Met, behind
 from symgrad.trace.trace import ALSO, argument, returned, trace
 
 if TYPE_CHECKING:
@@ -1135,12 +1135,20 @@ def _as_scalar(result: Any) -> Any:
 # -- pickled, and not compiled yet
 
 
+def _saved(_: Met, *fields: Any) -> Saved:
+    return Saved(*fields)
+
+
 class Saved(NamedTuple):
     """One compiled signature: its program as text, what its arguments were, and the structure of its results."""
 
     text: str
     signature: Signature
     results: Any
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle it behind objects of the classes that are in its structures."""
+        return _saved, (Met(self.signature.tree, self.results), *self)
 
     def program(self) -> Program:
         """Read the program with symgrad's ops."""
