@@ -439,3 +439,20 @@ def test_of_batches() -> None:
     together: Any = sg.vmap(sg.grad(loss, argnums=(0, 1)), options=GENTLY)(a, b)
     for found, *each in zip(together, *map(slopes, a, b), strict=True):
         np.testing.assert_allclose(found, np.stack(each), atol=1e-12)
+
+
+def test_a_pseudo_inverse_that_is_cut_has_no_derivative():
+    """Golub's and Pereyra's is that of a matrix of the rank; one that is cut to it has further singular values."""
+    rng = np.random.default_rng(3)
+    a, b = rng.normal(size=(5, 3)), rng.normal(size=5)
+    deficient = a @ rng.normal(size=(3, 3)) @ np.diag([1.0, 1.0, 0.0]) @ rng.normal(size=(3, 3))
+    for f in (
+        lambda a, cut: np.sum(np.sin(np.linalg.pinv(a, rcond=cut))),
+        lambda a, cut: np.sum(np.linalg.lstsq(a, b, rcond=cut)[0] ** 2),
+    ):
+        values = sg.jit(f, static_argnums=1)
+        slopes = sg.grad(f, static_argnums=1)
+        np.testing.assert_allclose(values(a, 0.5), f(a, 0.5), rtol=1e-12)
+        assert np.all(np.isnan(slopes(a, 0.5)))
+        assert np.all(np.isfinite(slopes(a, 1e-9)))
+        assert np.all(np.isfinite(slopes(deficient, 1e-9)))

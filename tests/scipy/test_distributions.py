@@ -7,6 +7,8 @@ scale and the shape parameters that are no integers, to second order, along a li
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -159,3 +161,34 @@ def test_what_is_refused_is_by_its_name(name: str) -> None:
 @pytest.mark.nightly
 def test_the_page_has_the_table() -> None:
     assert table() in PAGE.read_text(encoding="utf-8")
+
+
+NNLF = {
+    "norm": ([0.3, 1.2], [0.1, 0.2, 0.5]), "norm, no scale": ([0.3, -1.2], [0.1, 0.2, 0.5]),
+    "gamma": ([2.0, 0.1, 1.5], [0.3, 0.9, 2.0]), "gamma, outside": ([2.0, 0.5, 1.5], [0.3, 0.9, 2.0]),
+    "beta": ([2.0, 3.0, 0.0, 1.0], [0.2, 0.4, 0.5]), "poisson": ([2.0, 0.0], [1.0, 3.0, 0.0]),
+}
+
+
+@pytest.mark.parametrize("name", NNLF)
+def test_the_likelihood_of_a_sample(name):
+    """SciPy asks any() there for what it returns, and not for what it computes."""
+    distribution = getattr(st, name.partition(",")[0])
+    theta, x = map(np.array, NNLF[name])
+    expected = distribution.nnlf(theta, x)
+    np.testing.assert_allclose(sg.jit(lambda t: distribution.nnlf(t, x))(theta), expected, rtol=1e-14)
+    if np.isfinite(expected) and name != "poisson":
+        sg.check_grads(lambda t: distribution.nnlf(t, x), (theta,))
+
+
+def test_a_distribution_that_a_closure_names_first():
+    """What answers is asked once for each module of SciPy's, when all of it is declared."""
+    program = (
+        "import numpy as np, symgrad as sg, scipy.stats as st\n"
+        "z = np.array([0.3, 0.5])\n"
+        "def go(D): return sg.jit(lambda z: D.pdf(z, 1.5))(z)\n"
+        "go(st.skewnorm)\n"
+        "print(np.max(np.abs(sg.jit(lambda z: st.skewnorm.cdf(z, 1.5))(z) - st.skewnorm.cdf(z, 1.5))) < 1e-14)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.stdout == "True\n", done.stderr

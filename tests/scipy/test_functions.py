@@ -352,3 +352,25 @@ def test_single_precision_beside_numbers_is_what_scipys_loop_makes_of_it(name: s
                 continue
             assert [node.dtype for node in traced.results] == [
                 y.dtype for y in (expected if isinstance(expected, tuple) else (expected,))]
+
+
+@pytest.mark.parametrize(("call", "exact"), [
+    (sc.beta, mpmath.beta), (sc.betaln, lambda a, b: mpmath.log(mpmath.beta(a, b))),
+    (sc.poch, mpmath.rf), (lambda a, b: sc.poch(a + b, -b), lambda a, b: 1 / mpmath.rf(a, b)),
+])
+def test_gamma_functions_of_large_arguments_do_not_cancel(call: Any, exact: Any) -> None:
+    with mpmath.workdps(50):
+        for a, b in ((1e10, 2.0), (1e17, 2.0), (1e8, 0.5), (12.0, 1e-3), (30.0, 40.0), (1e3, 1e-5), (11.9, 0.25)):
+            expected = exact(mpmath.mpf(a), mpmath.mpf(b))
+            found = float(sg.jit(call, options=INTERPRETED)(a, b))
+            assert abs(found / expected - 1) < 2e-14, (a, b, found)
+
+
+@pytest.mark.parametrize(("df", "rtol"), [(3.0, 1e-13), (1e4, 1e-12), (1e8, 1e-8), (1e15, 1e-2)])
+def test_students_distribution_of_many_degrees_of_freedom(df: float, rtol: float) -> None:
+    """Digits of the tail are lost with the size of the parameters, as `docs/accuracy.md` says; densities keep theirs."""
+    t = np.array([-3.0, -0.1, 0.5, 4.0])
+    found = sg.jit(sc.stdtr)(df, t)
+    np.testing.assert_allclose(found, sc.stdtr(df, t), rtol=rtol)
+    np.testing.assert_allclose(found[1:3], sc.stdtr(df, t)[1:3], rtol=1e-13)
+    np.testing.assert_allclose(sg.jit(lambda t: st.t.logpdf(t, df))(t), st.t.logpdf(t, df), rtol=1e-11)

@@ -32,6 +32,7 @@ from symgrad.errors import (
     UnsupportedError,
     heard,
 )
+from symgrad.ops import load
 from symgrad.ops.arrays.joining import lift
 from symgrad.ops.declare.forms import ANSWERS, INSIDE, SCIPYS, answer_scipy
 from symgrad.trace.inplace.local import LocalArray
@@ -659,6 +660,8 @@ def _put_rows(rows: Iterable[Row]) -> None:
 def _library_rows() -> Iterator[Row]:
     """Yield the rows of NumPy and of SciPy's public modules, of those that are imported."""
     found = _Installed.libraries
+    if not found:
+        load()  # what answers is asked once for each module: all of it has to be declared
     answer_scipy()
     for name in ("numpy", *_POLYNOMIALS, *_PUBLIC, *_CLASSES, *_met):
         if name not in found and name in sys.modules:
