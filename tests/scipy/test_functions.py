@@ -368,7 +368,7 @@ def test_gamma_functions_of_large_arguments_do_not_cancel(call: Any, exact: Any)
 
 @pytest.mark.parametrize(("df", "rtol"), [(3.0, 1e-13), (1e4, 1e-12), (1e8, 1e-8), (1e15, 1e-2)])
 def test_students_distribution_of_many_degrees_of_freedom(df: float, rtol: float) -> None:
-    """Digits of the tail are lost with the size of the parameters, as `docs/accuracy.md` says; densities keep theirs."""
+    """Tails lose digits with the size of the parameters, as `docs/accuracy.md` says; densities keep theirs."""
     t = np.array([-3.0, -0.1, 0.5, 4.0])
     found = sg.jit(sc.stdtr)(df, t)
     np.testing.assert_allclose(found, sc.stdtr(df, t), rtol=rtol)
