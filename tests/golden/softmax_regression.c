@@ -363,9 +363,9 @@ static void sg_product_narrow(
         int64_t packed = 0;
         for (; b_lane == 1 && packed + 4 <= width; packed += 4) {
             const double *const four = b + k * b_depth + packed;
-            int64_t p = 0;
-            for (; p + 4 <= deep; p += 4) sg_turned_four(four + p * b_depth, b_depth, lines + packed * deep + p, deep);
-            for (; p < deep; ++p) {
+            const int64_t whole = deep - deep % 4;
+            for (int64_t p = 0; p < whole; p += 4) sg_turned_four(four + p * b_depth, b_depth, lines + packed * deep + p, deep);
+            for (int64_t p = whole; p < deep; ++p) {
                 for (int64_t j = 0; j < 4; ++j) lines[(packed + j) * deep + p] = four[p * b_depth + j];
             }
         }
