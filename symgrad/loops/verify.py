@@ -807,7 +807,7 @@ class _Trial:
     def covered(self, touch: Touch, starts: list[Touch], single: Mapping[tuple[int, ...], Touch]) -> None:
         """Check that what an access reads has been written, by one or by several."""
         terms, access = touch.terms, touch.access
-        same = all(start.access.flat == access.flat for start in starts)  # places are compared
+        same = all(start.access.flat == access.flat for start in starts)  # else a place has other indices
         shape = (size(access.array.shape),) if access.flat and same else access.array.shape
         wanted: list[Span] = [((0, self.value(dim) - 1),) for dim in shape]
         if ((0, -1),) in wanted:

@@ -19,6 +19,7 @@ from symgrad.ops.declare.traits import chooses
 from symgrad.ops.elementwise.arithmetic import add, multiply
 from symgrad.ops.elementwise.selection import where
 from symgrad.transforms.build import again, behind_spread, core, is_along, is_number, literal, make, written
+from symgrad.transforms.rewrite.cheaper import is_shifted_by_largest
 from symgrad.transforms.rewrite.engine import PARAM, Form, viewed
 
 
@@ -105,16 +106,9 @@ def _shifted_logarithm(node: Node) -> Node | None:
     The sum is 1 at least, or NaN, but where a choice stands for a maximum that is not finite.
     """
     found = _SUMMED(node)
-    if found is None or not _DIFFERENCE(found["x"]):
-        return None
-    x, axes = found["x"], found["axes"]
-    shift = core(x.inputs[1])
-    shift = core(shift.inputs[1]) if chooses(shift.op) else shift
-    is_shift = _LARGEST(shift) == {"x": x.inputs[0], "axes": axes} and is_along(x.inputs[1].shape, x.shape, axes)
-    return x if is_shift else None
+    return found["x"] if found is not None and is_shifted_by_largest(**found) else None
 
 
 _DIFFERENCE = Form(lambda x, y: x - y)
 _SUMMED = Form(lambda x, axes: np.log(viewed(ops.sum(np.exp(x), axes=axes))), axes=PARAM)
 _INFINITE = Form(lambda s, q: np.isinf(viewed(np.log(s))) & q)
-_LARGEST = Form(lambda x, axes: ops.max(x, axes=axes), axes=PARAM)

@@ -172,14 +172,20 @@ def beyond_dtype(run: Run, node: Node) -> Node | None:
     return None
 
 
+def is_shifted_by_largest(x: Node, axes: tuple[int, ...]) -> bool:
+    """Whether x is y - m, where m is the largest of y along axes, or a choice between that and something else."""
+    if not _DIFFERENCE(x):
+        return False
+    y, shift = x.inputs
+    largest = core(shift)
+    largest = core(largest.inputs[1]) if chooses(largest.op) else largest
+    return is_along(shift.shape, y.shape, axes) and _LARGEST(largest) == {"x": y, "axes": axes}
+
+
 def is_largest_of_shifted(m: Node) -> bool:
     """Whether m is the largest of values from which their largest was subtracted before: 0, or no finite number."""
     found = _LARGEST(core(m))
-    x, shift = found["x"].inputs if found and _DIFFERENCE(found["x"]) else (m, m)
-    largest = core(shift)
-    largest = core(largest.inputs[1]) if chooses(largest.op) else largest
-    along = found is not None and is_along(shift.shape, x.shape, found["axes"])
-    return along and _LARGEST(largest) == {"x": x, "axes": found["axes"]}  # type: ignore[index]  # it was found
+    return found is not None and is_shifted_by_largest(**found)
 
 
 _DIFFERENCE = Form(lambda x, y: x - y)
