@@ -28,7 +28,7 @@ def flatten(program: LoopProgram) -> LoopProgram:
     """
     statements = program.statements
     after = [_neighbours(s) for s in statements]
-    joined = _joined(statements, after) if any(after) else set()
+    joined = _joined_pairs(statements, after) if any(after) else set()
     if not joined:
         return program
     made = {
@@ -37,7 +37,7 @@ def flatten(program: LoopProgram) -> LoopProgram:
     }
     body = []
     for k, s in enumerate(statements):
-        runs = _runs({axis: then for axis, then in after[k].items() if (k, axis) in joined})
+        runs = _axes_of_runs({axis: then for axis, then in after[k].items() if (k, axis) in joined})
         body.append(_along(s, runs, made) if runs or any(a.array in made for a in s.touched) else s)
     return program.with_(body=tuple(body), arrays=tuple([made.get(a, a) for a in program.arrays]))
 
@@ -73,7 +73,7 @@ def _neighbours(s: Statement) -> dict[Axis, Axis]:
     }
 
 
-def _joined(statements: Sequence[Statement], after: Sequence[dict[Axis, Axis]]) -> set[Pair]:
+def _joined_pairs(statements: Sequence[Statement], after: Sequence[dict[Axis, Axis]]) -> set[Pair]:
     """Find the pairs that are joined: all those of an array, or none, and all statements that share a temporary."""
     classes = Partition[Pair]()
     alone: set[Pair] = set()
@@ -111,7 +111,7 @@ def _merged(array: Array, joined: set[Pair]) -> tuple[Any, ...]:
     return tuple(shape)
 
 
-def _runs(after: dict[Axis, Axis]) -> dict[Axis, Axis | None]:
+def _axes_of_runs(after: dict[Axis, Axis]) -> dict[Axis, Axis | None]:
     """Give each run of neighbours one axis: its first one becomes that, and of the others there is none."""
     found: dict[Axis, Axis | None] = dict.fromkeys(after.values())
     for first in after.keys() - after.values() if after else ():
