@@ -25,6 +25,7 @@ from symgrad.api.step.fused import (
     check_apart,
     leaves_kept,
     owned,
+    part,
     parts,
     shown,
     update_of,
@@ -39,7 +40,7 @@ from symgrad.ops.declare.forms import is_traced
 from symgrad.options import Options
 from symgrad.render.source import NOT_FINITE
 from symgrad.trace import optree
-from symgrad.trace.lines import user_line
+from symgrad.trace.lines import definition, user_line
 from symgrad.trace.signature import Signature, Spec, leaf_spec, signature_of
 from symgrad.trace.state import active
 from symgrad.trace.structures import flattened, is_pattern
@@ -49,7 +50,7 @@ if TYPE_CHECKING:
 
 def compile_step(
     loss: Callable[..., Any], optimizer: Any, *, donate: bool = False, frozen: Iterable[str] = (),
-    on_nan: str | None = None, has_aux: bool = False, options: Options | None = None,
+    on_nan: str | None = None, has_aux: bool = False, carried: str | None = None, options: Options | None = None,
 ) -> Step:
     """Compile a loss, its gradient and an optimizer's update.
 
@@ -63,6 +64,8 @@ def compile_step(
         on_nan: ``"raise"``: a step whose value or gradient is NaN or infinite raises NonFiniteError, and leaves
             parameters and state as they were; emitted, it returns a status.
         has_aux: `loss` returns ``(number, extras)``, and so a step gives ``(value, extras)`` in the place of its value.
+        carried: the path of parameters that the loss gives anew and that have no gradient, as the statistics of
+            `symgrad.nn.batch_norm`: `loss` returns ``(number, new)``, with `has_aux` ``(number, (new, extras))``.
         options: compiler, threads and the like.
 
     Returns:
@@ -83,7 +86,8 @@ def compile_step(
     if on_nan not in {None, "raise"}:
         raise ArgumentValueError(f"compile_step(on_nan={on_nan!r})", instead='None or "raise"')
     paths = (frozen,) if isinstance(frozen, str) else tuple(frozen)
-    return Step(loss, optimizer, paths, options or Options(), donate=donate, raises=on_nan is not None, has_aux=has_aux)
+    settings = {"frozen": paths, "has_aux": has_aux, "carried": carried}
+    return Step(loss, optimizer, settings, options or Options(), donate=donate, raises=on_nan is not None)
 
 
 class Step:
@@ -97,19 +101,24 @@ class Step:
     """
 
     def __init__(
-        self, loss: Callable[..., Any], optimizer: Any, frozen: tuple[str, ...], options: Options, *, donate: bool,
-        raises: bool, has_aux: bool,
+        self, loss: Callable[..., Any], optimizer: Any, settings: dict[str, Any], options: Options, *, donate: bool,
+        raises: bool,
     ) -> None:
         sparse = "auto" if getattr(optimizer, "takes_rows", False) else False
-        self._settings = {"frozen": frozen, "has_aux": has_aux, "sparse": sparse}
+        self._settings = {**settings, "sparse": sparse}
         self._loss, self._options, self._raises, self.donate = loss, options, raises, donate
-        self._frozen, self._optimizer = frozen, optimizer
+        self._frozen, self._optimizer = settings["frozen"], optimizer
         mode = getattr(loss, "symgrad_mode", getattr(getattr(loss, "__wrapped__", None), "symgrad_mode", None))
         self._is_apart = mode == "value_and_grad"  # it gives the gradients itself, wherever it computes them
         awake = replace(options, awake=True)
         self._gradient = function("step", loss, _value_and_gradient, self._settings, options=awake)
         self._ordered = function("step", in_order(loss), _value_and_gradient, self._settings, options=awake)
-        self._update: Function[..., Any] = jit(optimizer.update, options=options)
+        carried = settings["carried"]
+        if carried is not None and self._is_apart:
+            raise ArgumentError(
+                f"compile_step(carried={carried!r}) of what gives its gradients itself", instead="the loss itself")
+        update = optimizer.update if carried is None else _carrying(optimizer, carried)
+        self._update: Function[..., Any] = jit(update, options=options)
         self._unused: list[str] | None = None
         self._touched: Fused | dict[str, int] = {}
         self._fused: tuple[Fused, ...] = ()
@@ -202,7 +211,7 @@ class Step:
             ordered=ordered,
         )
         fused.key = key
-        stay = _frozen(named, self._frozen)
+        stay = _named(named, self._frozen)
         fused.unused = [path for path in named if path not in used and path not in stay]
         return fused
 
@@ -401,14 +410,14 @@ class Step:
         if self._is_apart:
             value, given = self._loss(params, *batch)
             grads = gradients_by_path(params, given)
-            for path in _frozen(tree_paths(params), self._frozen):
+            for path in _named(tree_paths(params), self._frozen):
                 grads.pop(path, None)
         else:
             value, grads = (gradient or self._gradient)(params, *batch)
         if self._raises:
             value, grads = self._finite(value, grads, params, batch)
         named = tree_paths(params)
-        stay = _frozen(named, self._frozen)
+        stay = _named(named, self._frozen)
         self._unused = [path for path in named if path not in grads and path not in stay]
         if not active.entered:
             self._touched = {path: int(one.count) for path, one in grads.items() if isinstance(one, RowSparse)}
@@ -471,8 +480,7 @@ class Step:
                 return new, state if donate else after
         of_params, of_state = parts(params, state, moved)
         new, after = self._update(of_params, optree.tree_unflatten(structure, [*map(grads.get, named)]), of_state)
-        back = {name: _whole(state[name], after[name], structure, moved) for name in after if name not in COUNTED}
-        new, after = _whole(params, new, structure, moved), {**after, **back}
+        new, after = _both_whole((params, state), (new, after), structure, moved)
         return _put_in_place((params, state), (new, after)) if donate else (new, after)
 
     def _update_of(self, params: Tree, state: Tree, moved: Sequence[int], grads: Sequence[Any]) -> Moved:
@@ -496,6 +504,31 @@ def _whole(old: Tree, new: Tree, structure: Any, moved: Sequence[int]) -> Tree:
     for k, leaf in zip(moved, flattened(new)[0], strict=True):
         leaves[k] = leaf
     return optree.tree_unflatten(structure, leaves)
+
+
+def _both_whole(
+    old: tuple[Tree, Tree], new: tuple[Tree, Tree], structure: Any, moved: Sequence[int],
+) -> tuple[Tree, dict[str, Any]]:
+    """Put what has moved of parameters and of a state into its place again."""
+    (params, state), (of_params, of_state) = old, new
+    back = {name: _whole(state[name], of_state[name], structure, moved) for name in of_state if name not in COUNTED}
+    return _whole(params, of_params, structure, moved), {**of_state, **back}
+
+
+def _carrying(optimizer: Any, carried: str) -> Callable[..., Any]:
+    """Make an update that takes what the loss gives anew, which stands among the gradients, and updates the others."""
+
+    def update(params: Tree, grads: Tree, state: Tree) -> tuple[Tree, Tree]:
+        leaves, structure = flattened(params)
+        named, slopes = tree_paths(params), structure.flatten_up_to(grads)
+        anew = _named(named, [carried])
+        moved = [k for k, path in enumerate(named) if path not in anew]
+        of_params, of_state = parts(params, state, moved)
+        new = optimizer.update(of_params, part(grads, structure, moved), of_state)
+        given = [leaf if k in moved else slope for k, (leaf, slope) in enumerate(zip(leaves, slopes, strict=True))]
+        return _both_whole((optree.tree_unflatten(structure, given), state), new, structure, moved)
+
+    return update
 
 
 def _gradients_of(entry: Any, leaves: list[Any], params: Tree) -> dict[str, Any]:
@@ -603,18 +636,18 @@ def _put_in_place(old: tuple[Tree, Tree], new: tuple[Tree, Tree]) -> tuple[Tree,
     return params, old[1]
 
 
-def _frozen(paths: Sequence[str], frozen: Sequence[str]) -> set[str]:
-    """Return the paths that stay as they are.
+def _named(paths: Sequence[str], names: Sequence[str], setting: str = "frozen") -> set[str]:
+    """Return the paths that a setting names, with all below them.
 
     Raises:
-        ArgumentValueError: one that is frozen names no parameter.
+        ArgumentValueError: a name is of no parameter.
     """
     found: set[str] = set()
-    for one in frozen:
+    for one in names:
         below = [path for path in paths if path == one or path.startswith(f"{one}/")]
         if not below:
             raise ArgumentValueError(
-                f"compile_step(frozen=...): {one!r} names no parameter", instead=f"some of {', '.join(paths)}"
+                f"compile_step({setting}=...): {one!r} names no parameter", instead=f"some of {', '.join(paths)}"
             )
         found.update(below)
     return found
@@ -622,13 +655,18 @@ def _frozen(paths: Sequence[str], frozen: Sequence[str]) -> set[str]:
 
 def _value_and_gradient(
     fun: Any, signature: Signature, leaves: list[Any], *, frozen: tuple[str, ...], has_aux: bool, sparse: bool | str,
+    carried: str | None,
 ) -> tuple[Any, dict[str, Any]]:
-    """Derive a loss by the parameters that it uses and that are not frozen: ``(value, {path: gradient})``."""
-    point = loss_at(fun, signature, leaves, has_aux=has_aux)
+    """Derive a loss by the parameters that it uses and that are not frozen: ``(value, {path: gradient})``.
+
+    What it gives anew stands among the gradients.
+    """
+    point = loss_at(fun, signature, leaves, has_aux=has_aux or carried is not None)
     places = [k for k, place in enumerate(signature.positions) if place == 0]
     tree = signature.tree.child(0).child(0)
     paths = without_twins(["/".join(map(str, path)) for path in tree.paths()])
-    stay, inputs = _frozen(paths, frozen), point.program.inputs
+    anew = set() if carried is None else _named(paths, [carried], "carried")
+    stay, inputs = _named(paths, frozen) | anew, point.program.inputs
     used = {*replace(point.program, inputs=(), outputs=point.program.outputs[:1]).nodes()}
     wanted = {path: k for path, k in zip(paths, places, strict=True) if path not in stay and inputs[k] in used}
     for path, k in wanted.items():
@@ -643,4 +681,22 @@ def _value_and_gradient(
             f"{', '.join(frozen) or 'none'}", instead="a loss of its first argument, and fewer paths in frozen=",
         )
     results, bars = with_gradient(point, [*wanted.values()], sparse=sparse)
-    return optree.tree_unflatten(point.tree, results), dict(zip(wanted, bars, strict=True))
+    value, grads = optree.tree_unflatten(point.tree, results), dict(zip(wanted, bars, strict=True))
+    if carried is None:
+        return value, grads
+    number, new = value
+    if has_aux:
+        if not isinstance(new, tuple) or len(new) != 2:
+            raise ArgumentError(
+                f"compile_step(carried={carried!r}, has_aux=True) of a loss that returns no (number, (new, extras))",
+                line=definition(fun))
+        new, extras = new
+    own = {path: inputs[k] for path, k in zip(paths, places, strict=True) if path in anew}
+    found = {f"{carried}/{path}" if path else carried: leaf for path, leaf in leaves_by_path(new).items()}
+    was, made = [{path: f"{x.dtype}{x.shape}" for path, x in one.items()} for one in (own, found)]
+    if was != made:
+        there, gives = [", ".join([f"{path} {kind}" for path, kind in one.items()]) for one in (was, made)]
+        raise ArgumentError(
+            f"compile_step(carried={carried!r}): the loss gives {gives} anew, and the parameters are {there}",
+            line=definition(fun), instead="(number, new) of the same structure, shapes and types")
+    return (number, extras) if has_aux else number, grads | found
