@@ -511,7 +511,14 @@ class Call:
         from symgrad.ir.stray import stray_index
 
         found = stray_index(self.program, [np.asarray(leaf) for leaf in leaves], check.line)
-        what = "" if found is None else f": {found[0]}" + f" at {[*found[1]]}" * bool(found[1])
+        what = ""
+        if found is not None:
+            (index, place), origin = found
+            what = f": {index}" + f" at {[*place]}" * bool(place)
+            if origin is not None:
+                node, (own, place) = origin
+                name = f"{self.signature.paths[self.program.inputs.index(node)]}{[*place] if place else ''}"
+                what += f", which is {name}" if own == index else f", made of {name}, which is {own}"
         return IndexOutOfBounds(f"an index is out of bounds for an axis with size {extent}{what}", line=check.line)
 
     # -- converted, or interpreted

@@ -10,27 +10,45 @@ import numpy as np
 from symgrad.ir.evaluate import computed, concrete, extents
 from symgrad.ir.node import SEVERAL, Node
 from symgrad.ir.notation import IndexValue, Lookup, parts
+from symgrad.ir.op import Elementwise
 from symgrad.ir.program import Program
 
 
-def stray_index(program: Program, arrays: Sequence[Any], line: Any) -> tuple[int, tuple[int, ...]] | None:
+Found = tuple[int, tuple[int, ...]]
+
+
+def stray_index(program: Program, arrays: Sequence[Any], line: Any) -> tuple[Found, tuple[Node, Found] | None] | None:
     """Find an index out of bounds that is used at a line: the integer, and its place among those it stands with.
 
-    None where it is not among the arguments' integers, and what is made of them and no other numbers.
+    Beside it, where it is made of an element of an argument, that argument, and the element likewise. None where it is
+    not among the arguments' integers, and what is made of them and no other numbers.
     """
     dims = extents(program, arrays)
     known = {node: array for node, array in zip(program.inputs, arrays, strict=True) if array.dtype.kind in "iu"}
+    given = dict(known)
+    origins = {node: (node, np.arange(array.size).reshape(array.shape)) for node, array in known.items()}
     for node in program.nodes():
         for operand, extent in _lookups(node) if node.line == line else ():
             if (integers := known.get(operand)) is not None:
                 most = concrete(extent, dims)
                 if (stray := np.argwhere((integers < -most) | (integers >= most))).size:
-                    return int(integers[tuple(stray[0])]), tuple(map(int, stray[0]))
+                    first = tuple(stray[0])
+                    found = int(integers[first]), tuple(map(int, first))
+                    argument, places = origins.get(operand, (operand, None))
+                    if argument is operand or places is None:
+                        return found, None
+                    at = np.unravel_index(places[first], given[argument].shape)
+                    return found, (argument, (int(given[argument][at]), tuple(map(int, at))))
         inner = any(isinstance(param, Program) for param in node.params)
         whole = node.dtype is not SEVERAL and node.dtype.kind in "iub" and not inner
         if node not in known and whole and all(i in known for i in node.inputs):
             try:
                 known[node] = computed(node, [known[i] for i in node.inputs], dims)
+                moved = (node.op.view or node.op.moves) and len(node.inputs) == 1
+                of = [i for i in node.inputs if i in origins and (moved or known[i].shape == known[node].shape)]
+                if len({origins[i][0] for i in of}) == 1 and (moved or isinstance(node.op, Elementwise)):
+                    argument, places = origins[of[0]]
+                    origins[node] = argument, np.asarray(computed(node, [places], dims)) if moved else places
             except IndexError:
                 continue
     return None
