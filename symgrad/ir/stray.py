@@ -13,7 +13,6 @@ from symgrad.ir.notation import IndexValue, Lookup, parts
 from symgrad.ir.op import Elementwise
 from symgrad.ir.program import Program
 
-
 Found = tuple[int, tuple[int, ...]]
 
 
