@@ -16,15 +16,16 @@ from symgrad.features.fingerprint import fingerprint64
 from symgrad.nn import init as initial
 
 
-def encode(columns: Sequence[Column], data: Mapping[str, Any]) -> dict[str, Any]:
+def encode(columns: Sequence[Column], data: Mapping[str, Any], dtype: Any = np.float64) -> dict[str, Any]:
     """Read what the columns need from a table, on the host: strings become ids here, and never enter the C.
 
     Args:
         columns: numeric, bucketized, indicator and embedding columns.
         data: fields by name: arrays, or lists with a value or a list of values for each example.
+        dtype: of numbers and weights; buckets are those of the numbers in it.
 
     Returns:
-        Arrays by name, a row for each example: numbers as doubles; ids as int64, of shape (examples, most in one), with
+        Arrays by name, a row for each example: numbers; ids as int64, of shape (examples, most in one), with
         -1 behind those of examples with fewer; weights likewise, with 0. Columns that read one field in different ways,
         as by a vocabulary and by a hash, have an array each, with a fingerprint behind its name.
 
@@ -40,16 +41,16 @@ def encode(columns: Sequence[Column], data: Mapping[str, Any]) -> dict[str, Any]
     """
     batch: dict[str, Any] = {}
     for source, key in _keys(_sorted(columns)).items():
-        batch[key] = numbers(source, data) if isinstance(source, Numeric) else ids(source, data)
+        batch[key] = numbers(source, data).astype(dtype) if isinstance(source, Numeric) else ids(source, data)
         if isinstance(source, Categorical) and source.kind == "weighted":
-            batch[f"{key}:weights"] = weights(source, data)
+            batch[f"{key}:weights"] = weights(source, data).astype(dtype)
     if len({len(array) for array in batch.values()}) > 1:
         lengths = ", ".join(f"{name!r} {len(array)}" for name, array in batch.items())
         raise ArgumentValueError(f"columns differ in how many examples they have: {lengths}")
     return batch
 
 
-def init(columns: Sequence[Column], seed: int) -> dict[str, Any]:
+def init(columns: Sequence[Column], seed: int, dtype: Any = np.float64) -> dict[str, Any]:
     """Return the tables of embedding columns by name: normal, of deviation ``1 / sqrt(dimension)``, cut at two.
 
     A table's numbers depend on the seed and the column's name, not on what other columns there are.
@@ -61,7 +62,8 @@ def init(columns: Sequence[Column], seed: int) -> dict[str, Any]:
         raise ArgumentValueError(f"init(seed={seed!r})", instead="an integer of at least 0")
     return {
         c.name: initial.truncated_normal(
-            fingerprint64(c.name.encode()) ^ int(seed), (c.column.size, c.dimension), std=c.dimension**-0.5
+            fingerprint64(c.name.encode()) ^ int(seed), (c.column.size, c.dimension), std=c.dimension**-0.5,
+            dtype=dtype,
         )
         for c in _sorted(columns) if isinstance(c, Embedding)
     }
@@ -69,6 +71,8 @@ def init(columns: Sequence[Column], seed: int) -> dict[str, Any]:
 
 def dense(columns: Sequence[Column], params: Mapping[str, Any], batch: Mapping[str, Any]) -> Any:
     """Return the columns side by side, sorted by name, of shape (examples, width of all): what a model begins with.
+
+    They are of the type of the batch's numbers and the tables, and doubles where there are none.
 
     Args:
         columns: those that `encode` was given, or some of them.
@@ -86,7 +90,11 @@ def dense(columns: Sequence[Column], params: Mapping[str, Any], batch: Mapping[s
     """
     ordered = _sorted(columns)
     keys = _keys(ordered, batch)
-    return np.concatenate([_dense(column, keys[_host_column(column)], params, batch) for column in ordered], axis=1)
+    parts = [_dense(column, keys[_host_column(column)], params, batch) for column in ordered]
+    names = [f"{key}:weights" if f"{key}:weights" in batch else key for key in keys.values()]
+    given = [*[batch[name] for name in names], *[params[c.name] for c in ordered if isinstance(c, Embedding)]]
+    kinds = [one.dtype for one in given if one.dtype.kind == "f"]
+    return np.concatenate(parts, axis=1).astype(np.result_type(*kinds) if kinds else np.float64)
 
 
 def _dense(column: Column, key: str, params: Mapping[str, Any], batch: Mapping[str, Any]) -> Any:
@@ -111,7 +119,7 @@ def _dense(column: Column, key: str, params: Mapping[str, Any], batch: Mapping[s
         raise ArgumentError(f"the table {column.name!r} is to have the shape {wanted}; there is {found}",
                             instead="params of init(columns, seed)")
     there = each > 0.0  # what is left out is no row of the batch: a lazy optimizer leaves the row as it is
-    each = np.where(there, each, 0.0)
+    each = np.where(there, each, 0.0).astype(params[column.name].dtype)
     rows = np.where(there[..., None], params[column.name][np.where(there, found, 0)], 0.0)
     total = np.sum(rows * each[..., None], axis=1)
     if column.combiner == "sum":

@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.api.step.fused import owned
 from symgrad.api.step.step import Step
 from symgrad.api.trees import tree_map
 from symgrad.errors import ArgumentError, ArgumentValueError, NonFiniteError, SymgradError
@@ -223,8 +222,12 @@ def _as_before(take: Any, source: Any, count: int, params: Any, state: Any) -> s
         if kind(arrays) not in kinds:
             kinds.add(kind(arrays))
             rows = sample[1][: source.each] if source.each else sample[1]
-            take(*tree_map(owned, (params, state)), rows, 1)
+            take(*tree_map(_copied, (params, state)), rows, 1)
     return kinds
+
+
+def _copied(leaf: Any) -> Any:
+    return leaf.copy() if isinstance(leaf, np.ndarray) else leaf
 
 
 @contextmanager

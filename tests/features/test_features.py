@@ -280,3 +280,18 @@ def test_refusals_name_the_field(case):
     call, kind, message = REFUSED[case]
     with pytest.raises(kind, match=message):
         call()
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+def test_numbers_tables_and_all_that_is_made_of_them_have_one_type(kind):
+    ids = ft.identity("k", 3)
+    columns = [ft.numeric("x"), ft.indicator(ft.weighted(ids, "w")), ft.embedding(ids, 2, "sqrtn")]
+    data = {"x": [5.0, 20.0, 0.1], "k": [[0, 1], [2], []], "w": [[0.5, 1.0], [2.0], []]}
+    batch, tables = ft.encode(columns, data, kind), ft.init(columns, 0, kind)
+    assert {array.dtype for array in [*batch.values(), *tables.values()]} == {np.dtype(np.int64), np.dtype(kind)}
+    wide = ft.dense(columns, ft.init(columns, 0), ft.encode(columns, data))
+    for found in (ft.dense(columns, tables, batch), sg.jit(lambda t, b: ft.dense(columns, t, b))(tables, batch)):
+        assert found.dtype == kind
+        np.testing.assert_allclose(found, wide, rtol=1e-6)
+    slopes = sg.grad(lambda t: np.sum(ft.dense(columns, t, batch) ** 2))(tables)
+    assert slopes["k_embedding"].dtype == kind
