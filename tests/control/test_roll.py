@@ -193,19 +193,32 @@ def steps(step, count, y, b):
     return np.sum(y * np.cos(y))
 
 
+def swing(p, y):
+    """A pendulum, whose line of the slope reads numbers for all steps and numbers of each."""
+    def slope(y):
+        return np.array([y[1], -p[0] * np.sin(y[0]) - p[1] * y[1]])
+
+    seen = []
+    for _ in range(40):
+        y = y + 0.01 * slope(y + 0.005 * slope(y))
+        seen.append(y)
+    return np.sum(np.stack(seen) ** 2)
+
+
 _r = np.random.default_rng(0).normal
 
 LOOPS: dict[str, tuple[Any, tuple[Any, ...], int]] = {
     "rk4": (lambda p, y: rk4(p, y, 40), (np.array([9.8, 1.0, 0.1]), _r(size=2)), 40),
     "rnn": (rnn, (_r(size=(3, 4)), _r(size=(4, 4)), _r(size=4), _r(size=(50, 3))), 50),
-    "kalman": (kalman, (1.0, 1.0, _r(size=50)), 49),
+    "kalman": (kalman, (1.0, 1.0, _r(size=50)), 50),
+    "swing": (swing, (np.array([9.8, 0.1]), _r(size=2)), 40),
     "within": (within, (_r(size=40) ** 2 + 0.5,), 40),
-    "running": (running, (_r(size=50),), 48),
+    "running": (running, (_r(size=50),), 49),
     "fibonacci": (fibonacci, (_r(size=2),), 50),
     "epidemic": (lambda p, y: epidemic(p, y, 8), (np.array([0.6, 0.2]), np.array([0.999, 0.001])), 8),
     "forward": (forward, (_r(size=(4, 4)), _r(size=4), _r(size=(4, 5))), 39),
-    "missing": (partial(filtered, False), (0.3, 0.5, _r(size=(2, 4)), _r(size=(37, 2))), 36),
-    "missing twice": (partial(filtered, True), (0.3, 0.5, _r(size=(3, 4)), _r(size=(60, 3))), 59),
+    "missing": (partial(filtered, False), (0.3, 0.5, _r(size=(2, 4)), _r(size=(37, 2))), 37),
+    "missing twice": (partial(filtered, True), (0.3, 0.5, _r(size=(3, 4)), _r(size=(60, 3))), 60),
     "dosed": (dosed, (_r(size=3), np.array([0.3, 0.4])), 59),
     "visits": (visits, (1.5 + np.abs(_r(size=7)), _r(size=45)), 45),
     "drawn again": (drawn_again, (_r(size=3), 0.7), 50),

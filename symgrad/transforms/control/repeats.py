@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Sequence
-from itertools import pairwise, takewhile
-from operator import attrgetter, itemgetter, sub
+from itertools import pairwise, product, takewhile
+from operator import attrgetter, itemgetter
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,7 @@ from symgrad.ir.shapes import is_static, size
 from symgrad.ir.text import as_text
 from symgrad.ops.arrays.views import slice_
 from symgrad.options import FEWEST
-from symgrad.transforms.tuned import COUNTS, LONG_COPIES, LOOP_WEIGHT, PEELED, PERIODS
+from symgrad.transforms.tuned import COUNTS, LONG_COPIES, LOOP_WEIGHT, PEELED, PERIODS, REPEATED
 
 Copies = Sequence[Sequence[Node]]
 """The nodes of copies of a step, in which what is at one place is a copy of each other."""
@@ -51,13 +51,21 @@ def enough(copies: int, step: Sequence[Node], least: int) -> bool:
 
 
 def once_first(program: Program) -> list[Node]:
-    """List a program's nodes, first what is made only once, of inputs: the first copy makes it for all."""
+    """List a program's nodes, first what is made of inputs, only once or for all: it stands in the first copy alone."""
     nodes = program.nodes()
     kinds = [(node.op, node.line, node.shape, node.dtype) for node in nodes]
     count = Counter(kinds)
+    readers = Counter([i for node in nodes for i in node.inputs])
+    own = {*program.outputs}  # what neither many read, nor what is made of it
+    for node in reversed(nodes):
+        if readers[node] >= REPEATED:
+            own.discard(node)
+        elif node in own:
+            own.update(node.inputs)
     early: set[Node] = set()
     for node, kind in zip(nodes, kinds, strict=True):
-        if isinstance(node.op, Leaf) or (count[kind] == 1 and early.issuperset(node.inputs) and not node.op.decides):
+        alone = count[kind] == 1 or node not in own
+        if isinstance(node.op, Leaf) or (alone and early.issuperset(node.inputs) and not node.op.decides):
             early.add(node)
     return sorted(nodes, key=lambda node: node not in early)
 
@@ -91,31 +99,33 @@ def copy_words(nodes: Sequence[Node]) -> Any:
 
 def repeats(nodes: Sequence[Node], words: Any, least: int) -> list[tuple[int, int, int]]:
     """List runs that equal themselves one period later, as ``(start, period, copies)``, the longest first."""
-    places: dict[int, list[int]] = defaultdict(list)
-    for k, word in enumerate(words.tolist()):
-        places[word].append(k)
-    near: Counter[int] = Counter()
-    apart: Counter[int] = Counter()
-    for own in places.values():
-        for step in (1, 2, 3, 4, 5, 6, 8):  # a line may stand in a copy several times
-            near.update(map(sub, own[step:], own))
-        if len(own) > 1:  # or, in loops in loops, only once in all that an outer one repeats
-            ((gap, count),) = Counter(map(sub, own[1:], own)).most_common(1)
-            apart[gap] = max(apart[gap], count * gap)
+    order = np.argsort(words, kind="stable")  # of each word, its places in order
+    alike = words[order]
+    near = np.zeros(len(nodes), int)
+    for step in (1, 2, 3, 4, 5, 6, 8):  # a line may stand in a copy several times
+        gaps = (order[step:] - order[:-step])[alike[step:] == alike[:-step]]
+        near += np.bincount(gaps, minlength=len(nodes))
+    gaps, of = order[1:] - order[:-1], alike[1:]  # or, in loops in loops, only once in all that an outer one repeats
+    pairs, often = np.unique((of * len(nodes) + gaps)[of == alike[:-1]], return_counts=True)
+    apart = np.zeros(len(nodes), int)
+    np.maximum.at(apart, pairs % len(nodes), often * (pairs % len(nodes)))
+    likely = [np.argsort(-one, kind="stable")[:PERIODS] for one in (near, apart)]
+    periods = [int(one) for own, by in zip(likely, (near, apart), strict=True) for one in own if by[one]]
     found = []
-    for period in dict.fromkeys([one for counted in (near, apart) for one, _ in counted.most_common(PERIODS)]):
-        for first, copies in _runs(words, period):
+    for period in dict.fromkeys(periods):
+        for first, copies in _runs(words, period, FEWEST):
             if enough(copies, nodes[first : first + period], least):
                 found.append((first, period, copies))
     return sorted(found, key=lambda one: (-one[1] * one[2], one[1]))
 
 
-def _runs(words: Any, period: int) -> list[tuple[int, int]]:
+def _runs(words: Any, period: int, least: int = 1) -> list[tuple[int, int]]:
     """List where words equal those one period later: where that begins, and the number of copies."""
     same = np.concatenate([[False], words[:-period] == words[period:], [False]])
     edges = np.flatnonzero(same[1:] != same[:-1])
-    ends = zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True)
-    return [(first, (end - first) // period + 1) for first, end in ends]
+    first, copies = edges[::2], (edges[1::2] - edges[::2]) // period + 1
+    many = copies >= least
+    return [*zip(first[many].tolist(), copies[many].tolist(), strict=True)]
 
 
 def copies_of(nodes: Sequence[Node], begin: int, period: int, copies: int) -> tuple[Sequence[int], Copies]:
@@ -125,29 +135,38 @@ def copies_of(nodes: Sequence[Node], begin: int, period: int, copies: int) -> tu
     return begins, [nodes[first : first + period] for first in begins]
 
 
-def uneven(nodes: Sequence[Node], words: Any, least: int) -> Iterator[tuple[Sequence[int], Copies]]:
+def uneven(
+    nodes: Sequence[Node], words: Any, least: int, most: int = 0,
+) -> Iterator[tuple[Sequence[int], Copies]]:
     """Yield repeats whose copies lack nodes that equal others: where each begins, and all with these in their places.
 
-    What all copies have shows where each begins. A node that is missing is what the nodes that read it elsewhere read.
-    What no one reads of the last copies is made for nothing, and a loop all the same.
+    They have more than `most` nodes. What all copies have shows where each begins. A node that is missing is what the
+    nodes that read it elsewhere read. What no one reads of the last copies is made for nothing: it is a loop all the
+    same.
     """
     count = np.bincount(words)[words]
     apart = ~np.array([isinstance(node.op, Result) for node in nodes])
-    for often, _ in Counter(count[(count >= FEWEST) & apart].tolist()).most_common(COUNTS):
-        common = np.flatnonzero((count <= often) & (count >= often - PEELED) & apart)
+    usual = [often for often, _ in Counter(count[(count >= FEWEST) & apart].tolist()).most_common(COUNTS)]
+    for often, fewer in product(usual, (PEELED, 0)):  # 0: the last copy may lack what others have
+        some = (count < often) & (count >= often - PEELED) & apart
+        if not fewer and not some.any():
+            continue
+        common = np.flatnonzero(((count == often) & apart) | (some & (fewer > 0)))
         period = len({*words[common].tolist()})
         first, copies = max(_runs(words[common], period), key=itemgetter(1), default=(0, 0))
         begins = common[first : first + copies * period : period].tolist()
         if copies < FEWEST or not enough(copies, nodes[begins[0] : begins[1]], least):
             continue
         length = begins[1] - begins[0]
+        if begins[-1] - begins[0] + 2 * max(b - a for a, b in pairwise(begins)) <= most:
+            continue
         whole_last = np.array_equal(words[begins[0] : begins[1]], words[begins[-1] : begins[-1] + length])
         if whole_last and len({b - a for a, b in pairwise(begins)}) == 1:
             continue  # they are all alike
         led = _led(begins, words, {*words[common].tolist()}, length)
         for starts in (begins, led) if led != begins else (begins,):
             filled = _filled([_named_nodes(nodes, words, a, b) for a, b in pairwise([*starts, len(nodes)])])
-            if filled is not None:
+            if filled is not None and len({node for copy in filled for node in copy}.intersection(nodes)) > most:
                 yield starts, filled
 
 

@@ -63,11 +63,11 @@ def roll(program: Program, least: int = REPEATED, memory: str | int | None = Non
     while True:
         found = None
         if may_repeat(program.nodes(), least):
-            nodes = [node for node in once_first(program) if not isinstance(node.op, Leaf) and not node.op.decides]
-            found = _loop(program, nodes, least)
+            nodes = once_first(program)
+            found = _loop(program, [n for n in nodes if not isinstance(n.op, Leaf) and not n.op.decides], least)
         if found is None:
             return within(program, partial(roll, least=least, memory=memory))
-        made = _rolled(program, found, memory)
+        made = _rolled(program, nodes, found, memory)
         if len(made.nodes()) >= len(program.nodes()):  # of guards that did not become one
             return within(program, partial(roll, least=least, memory=memory))
         program = made
@@ -152,9 +152,9 @@ def _loop(program: Program, nodes: Sequence[Node], least: int) -> _RepeatLoop | 
     """Find the longest repeat that is a loop, and pays."""
     words, place = copy_words(nodes), {node: k for k, node in enumerate(nodes)}
     even = repeats(nodes, words, least)
-    most = max([period * count for _, period, count in even], default=0)
-    larger = [one for one in uneven(nodes, words, least) if len(one[1]) * len(one[1][0]) > most]
-    loops = [loop for one in larger if (loop := _longest_part(program, *one, place, least)) is not None]
+    most = next((period * count + period // 2 for _, period, count in even), 0)
+    longer = (_longest_part(program, *one, place, least) for one in uneven(nodes, words, least, most))
+    loops = [loop for loop in longer if loop is not None]
     if loops:
         return max(loops, key=lambda loop: (len(loop.copies), -len(loop.state)))
     read = _read(program, place)
@@ -336,8 +336,8 @@ def _at(node: Node) -> str:
 # -- the loop
 
 
-def _rolled(program: Program, loop: _RepeatLoop, memory: str | int | None) -> Program:
-    """Put a scan in the place of the copies."""
+def _rolled(program: Program, nodes: Sequence[Node], loop: _RepeatLoop, memory: str | int | None) -> Program:
+    """Put a scan in the place of the copies among nodes in order."""
     graph = afresh(program)
     start = len(graph) + 1
     new: dict[Node, Node] = {
@@ -351,7 +351,6 @@ def _rolled(program: Program, loop: _RepeatLoop, memory: str | int | None) -> Pr
     stacked: dict[int, Node] = {}
     final: dict[int, Node] = {}
     before = graph.line
-    nodes = once_first(program)
     first = next(k for k, node in enumerate(nodes) if node in number)
     for k, node in enumerate([*nodes[:first], *loop.ahead, *nodes[first:]]):
         graph.line = node.line
