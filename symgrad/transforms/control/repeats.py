@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Sequence
-from itertools import pairwise, product, takewhile
+from itertools import chain, pairwise, product, takewhile
 from operator import attrgetter, itemgetter
 from typing import Any
 
@@ -32,9 +32,11 @@ CopyName = tuple[int, int, int]
 
 def may_repeat(nodes: Sequence[Node], least: int) -> bool:
     """Whether so many nodes are of one op and line: most programs have not that many, which costs next to nothing."""
-    fewest = FEWEST if sum(map(_weight, nodes)) >= LONG_COPIES * least else least
-    alike = (attrgetter("op"), attrgetter("op", "line"))
-    return all(max(Counter(map(each, nodes)).values(), default=0) >= fewest for each in alike)
+    for each in (attrgetter("op"), attrgetter("op", "line")):
+        most = max(Counter(map(each, nodes)).values(), default=0)
+        if most < FEWEST:
+            return False
+    return most >= least or sum(map(_weight, nodes)) >= LONG_COPIES * least
 
 
 def _weight(node: Node) -> int:
@@ -53,9 +55,9 @@ def enough(copies: int, step: Sequence[Node], least: int) -> bool:
 def once_first(program: Program) -> list[Node]:
     """List a program's nodes, first what is made of inputs, only once or for all: it stands in the first copy alone."""
     nodes = program.nodes()
-    kinds = [(node.op, node.line, node.shape, node.dtype) for node in nodes]
+    kinds = [*map(attrgetter("op", "line", "shape", "dtype"), nodes)]
     count = Counter(kinds)
-    readers = Counter([i for node in nodes for i in node.inputs])
+    readers = Counter(chain.from_iterable(map(attrgetter("inputs"), nodes)))
     own = {*program.outputs}  # what neither many read, nor what is made of it
     for node in reversed(nodes):
         if readers[node] >= REPEATED:
