@@ -211,7 +211,7 @@ LOOPS: dict[str, tuple[Any, tuple[Any, ...], int]] = {
     "rk4": (lambda p, y: rk4(p, y, 40), (np.array([9.8, 1.0, 0.1]), _r(size=2)), 40),
     "rnn": (rnn, (_r(size=(3, 4)), _r(size=(4, 4)), _r(size=4), _r(size=(50, 3))), 50),
     "kalman": (kalman, (1.0, 1.0, _r(size=50)), 50),
-    "swing": (swing, (np.array([9.8, 0.1]), _r(size=2)), 40),
+    "swing": (swing, (np.array([9.8, 0.1]), np.array([0.4, -0.3])), 40),
     "within": (within, (_r(size=40) ** 2 + 0.5,), 40),
     "running": (running, (_r(size=50),), 49),
     "fibonacci": (fibonacci, (_r(size=2),), 50),
