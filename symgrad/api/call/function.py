@@ -425,7 +425,8 @@ class Function(Generic[P, R]):
                 if plain else "")
             + ("a for statement over range(n) that sums into variables, in the place of comprehensions, generators and "
                "lists that grow: one loop for every n; " if type(entry.taken[number].outcome) is int else "")
-            + "np.where for a choice by values, sg.cond or sg.while_loop, which are compiled with both ways",
+            + "np.where for a choice by values; a `for` statement in the place of a comprehension or of `map`, "
+            "which is one loop; sg.cond or sg.while_loop, which are compiled with both ways",
         )
 
     def _find(self, call: Leaves) -> Entry:
