@@ -1,4 +1,4 @@
-"""`sum`, `any` and `all` of generator expressions with conditions are loops: one path, whichever items they take."""
+"""`sum`, `any`, `all`, `max` and `min` of generator expressions with conditions are loops: one path, whatever they take."""
 
 from __future__ import annotations
 
@@ -70,6 +70,18 @@ def of_a_list(x):
     return sum(v for v in doubled if v > 0)
 
 
+def highest(x):
+    return max(v * v if v > 0 else -v for v in x)
+
+
+def lowest_of_some(x):
+    return min(v + _W[k] for k, v in enumerate(x) if v > -1) * np.sum(x)
+
+
+def widest_row(x):
+    return max(max(v for v in row) - min(v for v in row) for row in x.reshape(6, 4) if row[0] > row[1] - 9)
+
+
 class Basket:
     """A call on the way, and a name of a class's own."""
 
@@ -98,7 +110,7 @@ def both(x):
 
 ONE = (
     positive, counted, numbered, paired, from_a_start, above, either, by_place, of_rows, of_a_list, of_a_method,
-    by_a_function,
+    by_a_function, highest, lowest_of_some, widest_row,
 )
 FEW = is_high, are_low, both
 CALLS = [np.random.default_rng(k).normal(size=24) for k in range(12)]

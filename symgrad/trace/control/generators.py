@@ -1,4 +1,4 @@
-"""`sum`, `any` and `all` of a generator expression as the loop of statements that they are.
+"""`sum`, `any`, `all`, `max` and `min` of a generator expression as the loop of statements that they are.
 
 Python's own are C, which takes from a generator whatever it yields: nobody sees what is carried, and where a condition
 stands. The expression is written as a `for` statement around them, ``for v in x: if v > 0: total = total + v``, from
@@ -19,7 +19,7 @@ from typing import Any
 
 from symgrad.trace.lines import is_user_code
 
-FOLDED = frozenset({"sum", "any", "all"})
+FOLDED = frozenset({"sum", "any", "all", "max", "min"})
 """What is written so."""
 _FUTURE = __future__.annotations.compiler_flag
 _ROWS, _ITEM, _TOTAL = "_symgrad_rows", "_symgrad_item", "_symgrad_total"
@@ -82,9 +82,13 @@ def _loop_code(code: CodeType, _file: str, name: str, own: tuple[str, ...]) -> C
         taken = ast.Call(ast.Attribute(_variable(_ROWS), "pop", ast.Load()), [], [])  # and no name holds it
         source = part.iter if depth else ast.copy_location(taken, part.iter)
         body = [ast.copy_location(ast.For(part.target, source, body, []), part.target)]
-    last = _variable(_TOTAL) if name == "sum" else ast.Constant(name == "all")
+    last: ast.expr = _variable(_TOTAL) if name == "sum" else ast.Constant(name == "all")
+    if name in {"max", "min"}:  # of a list of all
+        begin = ast.Assign([ast.Name(_TOTAL, ast.Store())], ast.List([], ast.Load()))
+        body, last = [ast.copy_location(begin, expression), *body], ast.Call(_variable(name), [_variable(_TOTAL)], [])
     names = [*own, _ROWS, *([_TOTAL] if name == "sum" else [])]
-    (loop,) = _codes(code, _function("loop", names, [*body, ast.Return(last)]), "loop", expression)
+    end = ast.copy_location(ast.Return(last), expression)
+    (loop,) = _codes(code, _function("loop", names, [*body, end]), "loop", expression)
     return loop.replace(co_name=code.co_name) if {*loop.co_freevars} <= {*code.co_freevars} else None
 
 
@@ -148,7 +152,14 @@ def _leaving(item: ast.expr, *, outcome: bool) -> list[ast.stmt]:
     return [ast.copy_location(ast.If(asked, [ast.Return(ast.Constant(outcome))], []), item)]
 
 
+def _appending(item: ast.expr) -> list[ast.stmt]:
+    append = ast.Call(ast.Attribute(_variable(_TOTAL), "append", ast.Load()), [_variable(_ITEM)], [])
+    made = [ast.Assign([ast.Name(_ITEM, ast.Store())], item), ast.Expr(append)]
+    return [ast.copy_location(one, item) for one in made]
+
+
 _ENDS: dict[str, Any] = {
-    "sum": _adding, "any": lambda item: _leaving(item, outcome=True), "all": lambda item: _leaving(item, outcome=False),
+    "sum": _adding, "max": _appending, "min": _appending,
+    "any": lambda item: _leaving(item, outcome=True), "all": lambda item: _leaving(item, outcome=False),
 }
 """What is done with each item."""

@@ -17,6 +17,7 @@ import numpy as np
 from symgrad.ir.node import Node
 from symgrad.ops.elementwise.selection import where
 from symgrad.trace.constants import constant
+from symgrad.trace.control.generators import folded
 from symgrad.trace.nested import settled
 from symgrad.trace.state import Trace
 from symgrad.trace.tracer import Tracer, as_node, outcome
@@ -40,12 +41,14 @@ def are_alike(trace: Trace, numbers: Sequence[Any]) -> bool:
 
 
 def _choice(
-    original: Callable[..., Any], further: Callable[[Any, Any], Any], trace: Trace, _frame: FrameType, *args: Any,
+    original: Callable[..., Any], further: Callable[[Any, Any], Any], trace: Trace, frame: FrameType, *args: Any,
     **how: Any,
 ) -> Any:
     """Return the first of some numbers that no other one is further than, as Python finds it."""
     if len(args) == 1 and type(args[0]) is Accumulator:
         return args[0].values[original.__name__] if args[0] else original((), **how)
+    if len(args) == 1 and not how and (found := folded(original.__name__, frame, args[0])) is not None:
+        return found
     numbers = args if len(args) != 1 else [*args[0]]
     if how or not are_alike(trace, numbers):
         return original(*(args if len(args) != 1 else (numbers,)), **how)
