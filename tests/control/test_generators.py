@@ -1,4 +1,4 @@
-"""`sum`, `any`, `all`, `max` and `min` of generator expressions with conditions are loops: one path, whatever they take."""
+"""`sum`, `any`, `all`, `max` and `min` of generator expressions with conditions are loops: one path for all items."""
 
 from __future__ import annotations
 
