@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.errors import ArgumentError, UnsupportedError
+from symgrad.errors import ArgumentError, ArgumentValueError, UnsupportedError
 from symgrad.ops.arrays.copies import kinds_of
 from symgrad.ops.arrays.joining import lift
 from symgrad.ops.declare.domains import nan, normal, positive
@@ -473,13 +473,55 @@ for _name in ("legendre_p", "assoc_legendre_p", "sph_legendre_p"):
 # -- SciPy's Python that chooses by indices
 
 
+def _refuse_options(name: str, exact: Any, extend: Any) -> None:
+    if exact or extend != "zero":
+        raise UnsupportedError(
+            f"scipy.special.{name}(..., exact=, extend=) on traced arrays: values say of which dtype the result is",
+            instead="leave them away")
+
+
 @answers(Late("factorial"))
 def factorial(n: Any, exact: Any = False, extend: str = "zero") -> Any:
     """As `scipy.special.factorial` of numbers that are no integers: exactness and complex numbers are refused."""
-    if exact or extend != "zero":
-        raise UnsupportedError(
-            "scipy.special.factorial(..., exact=, extend=) on traced arrays", instead="leave them away")
-    return np.where(n < 0, 0, gamma(floating(np.maximum(n, 0)) + 1))
+    _refuse_options("factorial", exact, extend)
+    n = lift(n)
+    value = np.where(n < 0, 0, gamma(floating(np.maximum(n, 0)) + 1))
+    return value.astype(np.float64) if n.ndim else value
+
+
+@answers(Late("factorial2"))
+def factorial2(n: Any, exact: Any = False, extend: str = "zero") -> Any:
+    _refuse_options("factorial2", exact, extend)
+    return _multifactorial("factorial2", n, 2)
+
+
+@answers(Late("factorialk"))
+def factorialk(n: Any, k: Any, exact: Any = False, extend: str = "zero") -> Any:
+    _refuse_options("factorialk", exact, extend)
+    if is_traced(k) or not isinstance(k, (int, np.integer)) or k < 1:
+        raise ArgumentValueError(
+            "scipy.special.factorialk of traced numbers takes a known k, which is positive", instead="a Python integer")
+    return factorial(n) if k == 1 else _multifactorial("factorialk", n, int(k))
+
+
+def _multifactorial(name: str, n: Any, k: int) -> Any:
+    """Return n (n - k) (n - 2 k) ... of integers, by the formula in SciPy's documentation of factorialk."""
+    n = lift(n)
+    if n.dtype.kind not in "iu":
+        raise ArgumentValueError(
+            f"scipy.special.{name} of {n.dtype.name}: it is of integers", instead="n.astype(int), or its formula of gamma")
+    size = np.maximum(n, 0).astype(np.float64)
+    left = size % k
+    value = np.power(float(k), (size - left) / k) * gamma(size / k + 1) / gamma(left / k + 1) * np.maximum(left, 1)
+    return np.where(n < 0, 0, value)
+
+
+@answers(Late("stirling2"))
+def stirling2(N: Any, K: Any, *, exact: Any = False) -> Any:
+    raise UnsupportedError(
+        "scipy.special.stirling2 of traced numbers: SciPy takes a table or an approximation, as they are small or large",
+        instead="np.take(table, n * N + K) with table = scipy.special.stirling2(*np.ogrid[:n, :n]) made outside, of N and "
+        "K from 0 to n - 1")
 
 
 @answers(Late("diric"))
