@@ -189,7 +189,7 @@ def pinv(a: Any, *, atol: Any = None, rtol: Any = None, return_rank: bool = Fals
 def lstsq(a: Any, b: Any, cond: Any = None, *_: Any, **__: Any) -> Any:
     a = systems.matrix("lstsq", lift(a))
     x, rest, rank, s = systems.least_squares("lstsq", a, lift(b), np.finfo(a.dtype).eps if cond is None else cond)
-    return x, rest[0] if x.ndim == 1 and rest.shape == (1,) else rest, rank, s
+    return x, rest[0] if x.ndim == 1 and rest.shape == (1,) else rest, rank.astype(np.int64), s
 
 
 @answers(Late("linalg.subspace_angles"))
