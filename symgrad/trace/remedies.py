@@ -43,14 +43,16 @@ OTHERWISE: dict[str, str] = {
     **dict.fromkeys(("eig", "eigvals"), _SPECTRUM),
     "schur": "w, v = np.linalg.eigh(a), of a symmetric matrix: T is np.diag(w) and Z is v, from the least w on",
     **dict.fromkeys(
-        ("qz", "ordqz"), "scipy.linalg.eigh(a, b), of a symmetric matrix and a positive definite one, where this will do"),
+        ("qz", "ordqz"),
+        "scipy.linalg.eigh(a, b), of a symmetric matrix and a positive definite one, where this will do"),
     "rsf2csf": _SPECTRUM,
     "poly": "np.poly(np.linalg.eigvalsh(a)), of a symmetric matrix",
     "funm": "(v * f(w)) @ v.T with w, v = np.linalg.eigh(a), of a symmetric matrix; scipy.linalg.expm, logm, sqrtm, "
     "cosm, sinm, tanm and their like, which are traced",
-    "ldl": "of a positive definite matrix L = C / d and D = np.diag(d**2), with C = scipy.linalg.cholesky(a, lower=True) "
-    "and d = np.diag(C); np.linalg.eigh of another symmetric one",
-    "cossin": "np.linalg.svd of the blocks x[:p, :q] and x[p:, :q], whose singular values are the cosines and the sines",
+    "ldl": "of a positive definite matrix L = C / d and D = np.diag(d**2), with C = scipy.linalg.cholesky(a, "
+    "lower=True) and d = np.diag(C); np.linalg.eigh of another symmetric one",
+    "cossin":
+    "np.linalg.svd of the blocks x[:p, :q] and x[p:, :q], whose singular values are the cosines and the sines",
     "qr_insert": f"np.linalg.qr(np.insert(Q @ R, k, u, axis=0)){_SIGNS}",
     "qr_delete": f"np.linalg.qr(np.delete(Q @ R, k, axis=0)){_SIGNS}",
     "qr_update": f"np.linalg.qr(Q @ R + np.outer(u, v)){_SIGNS}",
@@ -58,6 +60,11 @@ OTHERWISE: dict[str, str] = {
     "roots": "scipy.optimize.newton(lambda z: np.polyval(p, z), x0), which is traced, for one real root",
     "perm": "scipy.special.gamma(n + 1) / scipy.special.gamma(n - k + 1)",
     "softplus": "np.logaddexp(0, x)",
+    **{name: f"scipy.special.eval_{name}(n, ..., x)" for name in ("jacobi", "sh_jacobi", "gegenbauer", "genlaguerre")},
+    **dict.fromkeys(
+        ("mathieu_even_coef", "mathieu_odd_coef"),
+        "2 * np.mean(w * np.cos(k * np.deg2rad(t))) of w = scipy.special.mathieu_cem(m, q, t)[0] with "
+        "t = np.arange(64) * 360 / 64, and sines of mathieu_sem"),
     "packbits": "np.reshape(bits, (-1, 8)) @ 2 ** np.arange(8)[::-1]",
     "vectorize": "sg.vmap(f)(x), or the function on arrays itself",
     "fromiter": "np.stack([...])",
@@ -94,9 +101,11 @@ _EIGENVALUES = "values say whether its eigenvalues are complex"
 REASONS: dict[str, str] = {
     **dict.fromkeys(("eig", "eigvals", "schur", "rsf2csf", "qz", "ordqz", "funm"), _EIGENVALUES),
     "ldl": "values say which rows change places, and where D has blocks of two",
+    **dict.fromkeys(("mathieu_even_coef", "mathieu_odd_coef"), "values say how many coefficients there are"),
     "cossin": "its signs are those of LAPACK's steps",
     **dict.fromkeys(
-        ("qr_insert", "qr_delete", "qr_update"), "its signs are those of LAPACK's rotations, which versions turn otherwise"),
+        ("qr_insert", "qr_delete", "qr_update"),
+        "its signs are those of LAPACK's rotations, which differ from version to version"),
     "matrix_balance": "its scales are found by steps that values choose",
 }
 """Why functions have no answer, where that is not for want of one."""

@@ -56,6 +56,11 @@ SERIES: dict[str, Any] = {
     "domain": lambda c, x: Chebyshev(c, domain=[-1.0, 2.0])(x),
     "coefficients": lambda c, x: (Polynomial(c) + Polynomial(x)).coef,
     "conversion": lambda c, _: Legendre(c).convert(kind=Polynomial).coef,
+    "fit": lambda c, x: Polynomial.fit(x, c[:3], 2)(x), "its coefficients": lambda c, x: Polynomial.fit(
+        x, c[:3], 1, w=x * x).convert().coef,
+    "fit of another": lambda c, x: Legendre.fit(x, c[:3], 1).deriv().coef + Chebyshev.fit(x, c[:3], 1, [0.0, 3.0]).coef,
+    "domain of a fit": lambda c, x: Polynomial.fit(x, c[:3], 1, full=True)[0].domain,
+    "of a polynomial": lambda c, x: Polynomial(c)(Polynomial(x)).coef,
 }
 
 

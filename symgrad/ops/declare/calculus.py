@@ -277,7 +277,7 @@ def _over_limits(reduce: Callable[..., Any], again: Callable[[Any, Any], Any]) -
                 raise UnsupportedError(
                     f"from_sympy: {expression} has {'no end' if bound is high else 'no beginning'} that is known while "
                     f"tracing: {bound} is of values",
-                    instead=f"static_argnames={sorted(map(str, bound.free_symbols))}, which compiles anew for each value")
+                    instead=f"static_argnames={sorted(map(str, bound.free_symbols))}, compiled anew for each value")
         if any(index in bound.free_symbols for limit in limits[:-1] for bound in limit[1:]):  # a triangle
             values = [in_numpy(inner, {**known, index: k}) for k in range(first, last + 1)]
             return reduce(np.stack(np.broadcast_arrays(*values)), axis=0)
@@ -339,8 +339,11 @@ _WORDS: dict[str, _Word] = {
     "acoth": _word(lambda x: np.arctanh(1 / x)), "asech": _word(lambda x: np.arccosh(1 / x)),
     "acsch": _word(lambda x: np.arcsinh(1 / x)), "Cbrt": _word(np.cbrt), "KroneckerDelta": _word(
         lambda i, j: np.where(np.equal(i, j), np.ones_like(i + j), 0)),
-    "erfcinv": _of_scipy("erfcinv"), "polygamma": _print_polygamma, "besselj": _print_bessel, "besseli": _print_bessel, "erfinv": _special("erfinv"),
-    "LambertW": _word(lambda x, k=0: np.real(Late("lambertw")(x, k)) if k else OPS["lambertw"](x)), "zeta": _word(lambda s, q=1: Late("special._ufuncs._zeta")(s, q)),
+    "polygamma": _print_polygamma, "besselj": _print_bessel, "besseli": _print_bessel, "erfinv": _special("erfinv"),
+    "erfcinv": _of_scipy("erfcinv"),
+    "LambertW": _word(lambda x, k=0: np.real(Late("lambertw")(x, k)).astype(
+        getattr(x, "dtype", float)) if k else OPS["lambertw"](x)),
+    "zeta": _word(lambda s, q=1: Late("special._ufuncs._zeta")(s, q)),
     "expint": _print_expint, "binomial": _of_scipy("binom"), "elliptic_k": _of_scipy("ellipk"),
     "elliptic_f": _of_scipy("ellipkinc"), "elliptic_e": _word(lambda *xs: Late(f"ellipe{'inc' * (len(xs) > 1)}")(*xs)),
     **{name: _of_scipy(function, place) for function, names in {

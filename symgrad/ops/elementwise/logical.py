@@ -60,7 +60,7 @@ right_shift = elementwise(
 # Of what is negative its size, which wraps for the least of all.
 bitwise_count = elementwise(
     numpy=np.bitwise_count, nondiff=True, c={"iu": "sg_bitwise_count{f}({0})", "b": "({t}){0}"},
-    sample=booleans(), edges=(0, 1, -1, 5, 127, -128))
+    sample=integers(-30, 30), edges=(0, 1, -1, 5, 127, -128))
 
 gcd = elementwise(numpy=np.gcd, nondiff=True, c={"iu": "sg_gcd{f}({0}, {1})"}, sample=integers(-30, 30), edges=BITS)
 

@@ -149,7 +149,8 @@ def qr(
         raise ArgumentValueError("Mode argument should be one of ['full', 'r', 'economic', 'raw']")
     a = systems.matrix("qr", lift(a))
     order = _pivots(a) if pivoting else None
-    q, r = systems.qr(a if order is None else np.take(a, order, axis=1), "reduced" if mode == "economic" else "complete")
+    turned = a if order is None else np.take(a, order, axis=1)
+    q, r = systems.qr(turned, "reduced" if mode == "economic" else "complete")
     return (*((r,) if mode == "r" else (q, r)), *(() if order is None else (order.astype(np.int32),)))
 
 

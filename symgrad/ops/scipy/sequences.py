@@ -5,13 +5,12 @@ SciPy's 1e300 where one is infinite is kept. Formulas are DLMF's, by their numbe
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from symgrad.errors import ArgumentError, ArgumentValueError, UnsupportedError
+from symgrad.errors import ArgumentValueError, UnsupportedError
 from symgrad.ops.declare.forms import Late, answers, is_traced
 from symgrad.ops.numpy.reductions import floating
 from symgrad.ops.scipy import compiled, special
@@ -41,8 +40,8 @@ def _order(name: str, v: Any) -> tuple[int, float]:
 def _second_kind(n: int, x: Any) -> tuple[list[Any], list[Any]]:
     """Return those of the degrees up to n, and their slopes (14.10.3).
 
-    Beyond 1 they are the least solution of their recurrence: quotients of neighbours go down from the last one, which is
-    one of hypergeometric functions (14.3.7, transformed by 15.8.15 to one that SciPy's hyp2f1 has all digits of).
+    Beyond 1 they are the least solution of their recurrence: quotients of neighbours go down from the last one, which
+    is one of hypergeometric functions (14.3.7, in a form of which SciPy's hyp2f1 has all digits).
     """
     near = np.abs(x) < 1.001  # where the recurrence loses no digits upwards
     inner, outer = np.where(near, x, 0.5), np.where(near, 2.0, x)
@@ -98,6 +97,25 @@ def lqmn(m: Any, n: Any, z: Any) -> Any:
     return tuple([np.stack([_unless_at_one(z, each) for each in of]) for of in (rows, slopes)])
 
 
+# -- characteristic values of spheroidal wave functions
+
+
+def _values(name: str, function: Callable[..., Any]) -> None:
+    """Answer with the values of the degrees from m to n."""
+
+    def values(m: Any, n: Any, c: Any) -> Any:
+        first, last = special._degree(name, m), special._degree(name, n)  # noqa: SLF001 - of the same room
+        c = _place(name, c)
+        if last < first:
+            raise ArgumentValueError("Modes must be integers.")
+        return np.stack([function(first, k, c) for k in range(first, last + 1)])
+
+    answers(Late(name))(values)
+
+
+_values("pro_cv_seq", compiled.pro_cv)
+_values("obl_cv_seq", compiled.obl_cv)
+
 # -- Bessel functions of a number
 
 
@@ -130,9 +148,9 @@ def riccati_yn(n: Any, x: Any) -> Any:
         after = (2 * k - 1) / at * values[-1] - (values[-2] if k > 1 else np.sin(at))
         slopes.append(values[-1] - k / at * after)
         values.append(after)
-    ends = -1.0, 0.0
-    return tuple([np.stack([np.where(inside, value, math.copysign(INFINITE, sign) if k else end) for k, value in
-                            enumerate(of)]) for of, end, sign in ((values, ends[0], -1), (slopes, ends[1], 1))])
+    first = (-1.0, -INFINITE), (0.0, INFINITE)
+    return tuple([np.stack([np.where(inside, value, ends[k > 0]) for k, value in enumerate(of)])
+                  for of, ends in zip((values, slopes), first, strict=True)])
 
 
 def _cylinder(name: str, function: Callable[..., Any]) -> None:

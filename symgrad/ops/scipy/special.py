@@ -531,7 +531,8 @@ def _multifactorial(name: str, n: Any, k: int) -> Any:
     n = lift(n)
     if n.dtype.kind not in "iu":
         raise ArgumentValueError(
-            f"scipy.special.{name} of {n.dtype.name}: it is of integers", instead="n.astype(int), or its formula of gamma")
+            f"scipy.special.{name} of {n.dtype.name}: it is of integers",
+            instead="n.astype(int), or its formula of gamma functions")
     size = np.maximum(n, 0).astype(np.float64)
     left = size % k
     value = np.power(float(k), (size - left) / k) * gamma(size / k + 1) / gamma(left / k + 1) * np.maximum(left, 1)
@@ -541,9 +542,9 @@ def _multifactorial(name: str, n: Any, k: int) -> Any:
 @answers(Late("stirling2"))
 def stirling2(N: Any, K: Any, *, exact: Any = False) -> Any:
     raise UnsupportedError(
-        "scipy.special.stirling2 of traced numbers: SciPy takes a table or an approximation, as they are small or large",
-        instead="np.take(table, n * N + K) with table = scipy.special.stirling2(*np.ogrid[:n, :n]) made outside, of N and "
-        "K from 0 to n - 1")
+        "scipy.special.stirling2 of traced numbers: they say whether SciPy takes a table or an approximation",
+        instead="np.take(table, n * N + K) with table = scipy.special.stirling2(*np.ogrid[:n, :n]) made outside, of N "
+        "and K from 0 to n - 1")
 
 
 @answers(Late("diric"))

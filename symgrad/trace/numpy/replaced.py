@@ -153,7 +153,8 @@ class Vectorized(Replaced):
         if not all(type(extent) is int and extent for extent in shape):
             raise UnsupportedError(
                 "np.vectorize over unknown extents, or none", line=user_line(), instead="sg.vmap(f)(x)")
-        arrays = [np.broadcast_to(x, (*shape, *[sizes[n] for n in names])) for x, names in zip(arrays, inner, strict=True)]
+        arrays = [np.broadcast_to(x, (*shape, *[sizes[n] for n in names]))
+                  for x, names in zip(arrays, inner, strict=True)]
         rows = zip(*[[one[place] for place in np.ndindex(*shape)] for one in arrays], strict=True)
         calls = [given | dict(zip(mapped, row, strict=True)) for row in rows]
         found = [own.pyfunc(*[call[k] for k in range(len(args))], **{k: call[k] for k in kwargs}) for call in calls]
@@ -175,15 +176,18 @@ class Vectorized(Replaced):
 def _sized(own: Any, x: Any, names: Any, sizes: dict[str, Any]) -> Any:
     """Note the extents of an array's last axes by their names in a signature, which it returns."""
     last = x.shape[x.ndim - len(names) :]
-    if len(last) != len(names) or any(sizes.setdefault(n, extent) != extent for n, extent in zip(names, last, strict=True)):
+    same = len(last) == len(names) and all(
+        sizes.setdefault(n, extent) == extent for n, extent in zip(names, last, strict=True))
+    if not same:
+        known = "".join([f", {n} is {extent}" for n, extent in sizes.items()])
         raise ArgumentValueError(
-            f"np.vectorize(..., signature={own.signature!r}) of an array of shape {x.shape}, where ({','.join(names)}) is "
-            f"meant{f' and {sizes} is known' if sizes else ''}", line=user_line())
+            f"np.vectorize(..., signature={own.signature!r}) of an array of shape {x.shape}, which is to end in "
+            f"({','.join(names)}){known}", line=user_line())
     return names
 
 
 class OfPolynomial(Replaced):
-    """A stand-in for a method of NumPy's polynomials that asks coefficients for their values, where these are traced."""
+    """A stand-in for a method of NumPy's polynomials that asks for values of coefficients, where these are traced."""
 
     @passes_on
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -608,7 +612,9 @@ def _numpy_rows() -> list[Row]:
         _row_of(np.vectorize, {"__call__": None}, Vectorized),
         _row_of(np.poly1d, {
             "__init__": _poly1d, "__call__": _poly1d_called, "__truediv__": _poly1d_divided,
-            "__rtruediv__": functools.partial(_poly1d_divided, swapped=True)}, OfPolynomial),
+            "__rtruediv__": functools.partial(_poly1d_divided, swapped=True),
+            "integ": lambda own, m=1, k=0: np.poly1d(answered(np.polyint, (own.coeffs, m, settled(k)), {})),
+        }, OfPolynomial),
         (ABCPolyBase, {"fit": _FIT, "__call__": _CALL}, {
             "fit": classmethod(InPython(_FIT.__func__, "fit", _fitted)),
             "__call__": OfPolynomial(_CALL, "__call__", _series_called)}),
