@@ -203,6 +203,7 @@ def _poly1d(own: np.poly1d, c_or_r: Any, r: Any = False, variable: Any = None) -
     given = np.poly(given) if r else np.atleast_1d(given)
     if given.ndim > 1:
         raise ArgumentValueError("Polynomial must be 1d only.", line=user_line())
+    given = given if len(given) else np.zeros(1, given.dtype)
     own.__dict__.update(coeffs=given, _variable=variable or getattr(c_or_r, "variable", "x"))
 
 
