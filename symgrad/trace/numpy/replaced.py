@@ -200,7 +200,7 @@ class OfPolynomial(Replaced):
 def _poly1d(own: np.poly1d, c_or_r: Any, r: Any = False, variable: Any = None) -> None:
     """As ``np.poly1d(...)``; coefficients in front that are 0 stay."""
     given = lift(settled(coefficients(c_or_r)))
-    given = np.poly(given) if r else np.atleast_1d(given)
+    given = np.atleast_1d(lift(np.poly(given) if r else given))
     if given.ndim > 1:
         raise ArgumentValueError("Polynomial must be 1d only.", line=user_line())
     given = given if len(given) else np.zeros(1, given.dtype)
