@@ -69,6 +69,13 @@ def test_series(name: str) -> None:
     agrees(SERIES[name], name)
 
 
+@pytest.mark.parametrize("compiler", [None, "none"])
+def test_a_loop_over_an_extent_that_two_others_make(compiler: str | None) -> None:
+    options = sg.Options() if compiler is None else sg.Options(compiler="none")
+    product = sg.jit(lambda a, b: np.polyval(np.polymul(a, b), 0.3), options=options, dynamic={"a": "n", "b": "m"})
+    np.testing.assert_allclose(product(C, D), np.polyval(C, 0.3) * np.polyval(D, 0.3), rtol=1e-12)
+
+
 def test_compiled() -> None:
     fun = sg.value_and_grad(lambda c, x: np.sum(np.polynomial.legendre.legval(x, c) ** 2))
     value, slope = fun(C, X)

@@ -355,12 +355,12 @@ for _function in (
     answers(_function)(by_numpy(_function))
 for _function in (
     np.block, np.column_stack, np.dsplit, np.dstack, np.hsplit, np.hstack,
-    np.piecewise, np.select, np.vsplit, np.vstack,
+    np.select, np.vsplit, np.vstack,
 ):
     answers(_function)(by_numpy(_function, settled))
 _average, _pad_by_numpy, _polyfit, _take_along_axis = [
     by_numpy(f) for f in (np.average, np.pad, np.polyfit, np.take_along_axis)]
-_ix = by_numpy(np.ix_, settled)
+_ix, _piecewise = by_numpy(np.ix_, settled), by_numpy(np.piecewise, settled)
 
 
 def _nan_extremum(own: Any, reduce: Any) -> Any:
@@ -432,6 +432,15 @@ def ix_(*args: Any) -> Any:
     if any(is_traced(given) and given.dtype.kind == "b" for given in map(lift, args)):
         raise UnsupportedError("np.ix_ of a traced mask, which names as many places as it has true ones")
     return _ix(*args)
+
+
+@answers(np.piecewise)
+def piecewise(x: Any, condlist: Any, funclist: Any, *args: Any, **kw: Any) -> Any:
+    """As `numpy.piecewise`."""
+    conditions = [*traced_among([settled(condlist)])]
+    if conditions and isinstance(x, np.ndarray):  # a plain array has no traced places
+        x = filled(conditions[0], x, x.shape, x.dtype)
+    return _piecewise(x, condlist, funclist, *args, **kw)
 
 
 @answers(np.take_along_axis)
