@@ -157,7 +157,7 @@ def qr(
 def _pivots(a: Any) -> Any:
     """Return the order in which columns are taken: always the one whose rest is longest, which changes places.
 
-    Where no rest is longer than rounding, as behind the rank, the order is any.
+    Where rests are equally long, or no longer than rounding, as behind the rank, LAPACK's order may be another one.
     """
     if a.ndim != 2 or not all(type(extent) is int for extent in shape_of(a)):
         raise ShapeError(
