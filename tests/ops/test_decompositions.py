@@ -401,7 +401,7 @@ ERRORS: dict[str, tuple[Any, Any, type[Exception], str]] = {
     "triangle": (lambda a: LINALG.eigh(a, "X"), np.eye(2), ArgumentValueError, "UPLO argument must be 'L' or 'U'"),
     "mode": (lambda a: LINALG.qr(a, "no"), np.eye(2), ArgumentValueError, "Unrecognized mode 'no'"),
     "raw": (lambda a: np.linalg.qr(a, "raw"), np.eye(2), UnsupportedError, "mode='raw'"),
-    "raw": (lambda a: scipy.linalg.qr(a, mode="raw"), np.eye(2), UnsupportedError, "mode='raw'"),
+    "scipy raw": (lambda a: scipy.linalg.qr(a, mode="raw"), np.eye(2), UnsupportedError, "mode='raw'"),
     "some": (lambda a: scipy.linalg.eigh(a, subset_by_index=[0, 0]), np.eye(2), UnsupportedError, "some eigenvalues"),
     "rows": (lambda a: np.linalg.lstsq(a, a[:1]), np.eye(2), LinAlgError, r"lstsq: \(2, 2\) and \(1, 2\)"),
     "both": (lambda a: np.linalg.pinv(a, 1e-3, rtol=1e-3), np.eye(2), ArgumentValueError, "can't be both set"),
