@@ -46,7 +46,7 @@ ARRAYS: dict[str, Any] = {
     "M": _rng.uniform(-2, 2, (3, 4)), "S": _half @ _half.T + np.diag([2.0, 3.0, 4.5]),
     "G": _half + np.diag([2.0, 3, -4]),
     "u": np.array([0.7, -1.1, 0.4]), "x": np.array(0.4), "y": np.array(1.7), "z": np.array(0.65),
-    "I": np.array([2, 0, 1]), "B": np.array([True, False, True, True]),
+    "I": np.array([2, 0, 1]), "J": np.array([6, 3, 12]), "B": np.array([True, False, True, True]),
 }
 """What calls are of, as the page says."""
 
@@ -116,8 +116,9 @@ class Row(NamedTuple):
         return f"| `{self.name}` | `{self.call}` | {self.answered}{lost} | {self.why} |\n"
 
 
-FULL, SOME, VALUE, UNDERIVED, CONSTANT, REFUSED, COMPLEX = (
-    "value, derivative", "value, derivative by some", "value", "value alone", "constant", "refused", "complex")
+FULL, SOME, VALUE, UNDERIVED, SIZES, CONSTANT, REFUSED, COMPLEX = (
+    "value, derivative", "value, derivative by some", "value", "value alone", "of sizes", "constant", "refused",
+    "complex")
 HAVE = (FULL, SOME, UNDERIVED)
 
 
@@ -266,7 +267,7 @@ def tried(room: str, name: str, call: str) -> Row:
         if not np.allclose(floats(push), want, rtol=1e-4, atol=1e-6):
             return Row(room, name, call, UNDERIVED, f"WRONG by {names[k]}", has=True)
     if not have:
-        return Row(room, name, call, VALUE, "", has=False)
+        return Row(room, name, call, VALUE if names else SIZES, "", has=False)
     kind = FULL if not missing else SOME if len(missing) < len(have) else UNDERIVED
     return Row(room, name, call, kind, why, has=True)
 
@@ -299,25 +300,29 @@ def head(found: list[Row]) -> str:
     lines = []
     for room in ROOMS:
         own = [row for row in found if row.room == room]
-        have = [row for row in own if row.has]
-        good = [row for row in have if row.answered in {FULL, SOME}]
-        part = sum(row.answered == SOME for row in good)
-        traced = sum(row.answered in {FULL, SOME, VALUE, UNDERIVED} for row in own)
-        complex_ = sum(row.answered == COMPLEX for row in own)
-        lines.append(
-            f"| `{room}` | {len(own)} | {traced} | {len(have)} | {len(good)} ({part} of them by some arguments) | "
-            f"{100 * len(good) / len(have):.1f} % | {complex_} |\n")
+        kinds = [row.answered for row in own]
+        have = [row.answered for row in own if row.has]
+        traced = sum(kind in {FULL, SOME, VALUE, UNDERIVED} for kind in kinds)
+        lines.append(_counted(
+            room, len(own), kinds.count(SIZES), kinds.count(COMPLEX), traced, len(have), have.count(FULL),
+            have.count(SOME)))
     table = [line.split("|") for line in SCIPYS.read_text(encoding="utf-8").splitlines() if line.count("|") == 8]
     cells = [cell.strip() for line in table[2:] for cell in line[2:8]]
-    count = {kind: cells.count(kind) for kind in ("all", "d/dx", "value", "")}
-    smooth = count["all"] + count["d/dx"] + count[""]  # whose value alone is there has parameters that are integers
-    known = count["all"] + count["d/dx"]
-    lines.append(
-        f"| methods of `scipy.stats` | {len(cells)} | {len(cells) - count['']} | {smooth} | {known} "
-        f"({count['d/dx']} of them by some arguments) | {100 * known / smooth:.1f} % | 0 |\n")
+    smooth = len(cells) - cells.count("value")  # whose value alone is there has parameters that are integers
+    lines.append(_counted("scipy.stats", len(cells), 0, 0, len(cells) - cells.count(""), smooth, cells.count("all"),
+                          cells.count("d/dx")).replace("`scipy.stats`", "methods of `scipy.stats`"))
     return (
-        "| package | functions | answered when traced | have a derivative | with it here | part | complex |\n"
-        "|---|---|---|---|---|---|---|\n" + "".join(lines))
+        "| package | functions | of sizes | complex | answered when traced | have a derivative | with it here by all "
+        "arguments | by some of them | by all | by all or some |\n|---|---|---|---|---|---|---|---|---|---|\n"
+        + "".join(lines))
+
+
+def _counted(
+    room: str, every: int, sizes: int, complex_: int, traced: int, have: int, full: int, some: int,
+) -> str:
+    """Write a row of the head: counts, and what part of the functions with a derivative has it here."""
+    parts = [f"{100 * count / have:.1f} %" for count in (full, full + some)]
+    return f"| `{room}` | {' | '.join(map(str, [every, sizes, complex_, traced, have, full, some, *parts]))} |\n"
 
 
 INTRODUCTION = f"""# NumPy's and SciPy's functions
@@ -335,6 +340,8 @@ The words in the tables:
 - **{SOME}**: not by all: the last column says by which it is refused;
 - **{VALUE}**: its value; it has no derivative (integers, truth values, steps), or none at these arguments;
 - **{UNDERIVED}**: its value; the derivative is refused;
+- **{SIZES}**: its arguments are sizes, orders and numbers of results, and no arrays: it makes the same constant in a
+  traced function, and is not counted as answered;
 - **{CONSTANT}**: of plain arrays in a traced function alone; of traced ones it is refused, with the reason;
 - **{REFUSED}**, and **{COMPLEX}** where the result is complex.
 
@@ -344,7 +351,9 @@ functions of `numpy.polynomial` and its series have no rows here: those of all s
 `trim`; coefficients at the end that come to 0 stay.
 
 In the calls `V`, `Q`, `W` are vectors of 4 elements, the last one of numbers beyond 1, `u` one of 3, `M` a matrix of
-3 x 4, `S` a positive definite one and `G` any one of 3 x 3, `x`, `y`, `z` numbers, `I` integers and `B` truth values.
+3 x 4, `S` a positive definite one and `G` any one of 3 x 3, `x`, `y`, `z` numbers, `I` and `J` integers and `B` truth
+values. Every name in a call is a traced argument. The last two columns of the first table say what part of the
+functions with a derivative has it here: by all of the arguments that have one, and by all or some of them.
 The methods of `scipy.stats` are those of the table in [scipy.md](scipy.md#distributions). Not counted is what is no
 function of numbers: files, settings, texts, dtypes, memory, shapes, and what writes into an array
 ([inplace.md](inplace.md)):

@@ -17,15 +17,16 @@ SIZES = (5, 3, 4, 2, 6, 7)
 """What unknown extents are where numbers are needed, in the order in which they appear."""
 
 
-def extents(program: Program, arrays: Sequence[np.ndarray[Any, Any]]) -> dict[Any, int]:
-    """Find the value of every unknown extent from the arguments' shapes.
+def extents(
+    program: Program, arrays: Sequence[np.ndarray[Any, Any]], around: Mapping[Any, int] | None = None,
+) -> dict[Any, int]:
+    """Find the value of every unknown extent from the arguments' shapes, beside those of the program around it.
 
     Raises:
         ArgumentValueError: when two arguments disagree about one extent.
     """
-    dims: dict[Any, int] = {}
     found = bare([node.shape for node in program.inputs])
-    dims = {dim: arrays[k].shape[axis] for dim, (k, axis) in found.items()}
+    dims = {**(around or {}), **{dim: arrays[k].shape[axis] for dim, (k, axis) in found.items()}}
     for node, array in zip(program.inputs, arrays, strict=True):
         for axis, (dim, actual) in enumerate(zip(node.shape, array.shape, strict=True)):
             if not isinstance(dim, int) and actual != (known := dims[dim] if dim in found else concrete(dim, dims)):
@@ -92,7 +93,7 @@ def evaluate(
         LinAlgError: a matrix is singular, or not positive definite, where it must not be.
         IndexOutOfBounds: an index points outside of its axis.
     """
-    dims = {**(around or {}), **extents(program, arrays)}
+    dims = extents(program, arrays, around)
     values: dict[Any, Any] = dict(zip(program.inputs, arrays, strict=True))
     nodes = program.nodes()
     last = {read: node for node in nodes for read in node.inputs}

@@ -26,6 +26,7 @@ _DRAWN = "standard numbers drawn outside, as an argument: mean + scale * noise"
 _WINDOWS = "np.lib.stride_tricks.sliding_window_view(np.pad(x, k // 2), k)"
 _OUTSIDE = "its result for plain arrays, made outside of the traced function and passed as an argument"
 _AS_FUNCTION = "np.{}(array, ...), the function, which is traced, in place of a plain array's method"
+_SIGNS = ", where columns of Q and rows of R may have other signs"
 
 OTHERWISE: dict[str, str] = {
     **dict.fromkeys(
@@ -39,11 +40,31 @@ OTHERWISE: dict[str, str] = {
     "interp1d": "np.interp(x, points, values)",
     "nonzero": "np.where(mask, x, 0), or np.sum(x[mask]), np.mean(x[mask])",
     **dict.fromkeys(("fft", "rfft", "hilbert", "welch", "stft", "spectrogram", "periodogram"), _FOURIER),
-    **dict.fromkeys(("eig", "eigvals", "schur"), _SPECTRUM),
-    "poly1d": "np.polyval(p, x)",
+    **dict.fromkeys(("eig", "eigvals"), _SPECTRUM),
+    "schur": "w, v = np.linalg.eigh(a), of a symmetric matrix: T is np.diag(w) and Z is v, from the least w on",
+    **dict.fromkeys(
+        ("qz", "ordqz"),
+        "scipy.linalg.eigh(a, b), of a symmetric matrix and a positive definite one, where this will do"),
+    "rsf2csf": _SPECTRUM,
+    "poly": "np.poly(np.linalg.eigvalsh(a)), of a symmetric matrix",
+    "funm": "(v * f(w)) @ v.T with w, v = np.linalg.eigh(a), of a symmetric matrix; scipy.linalg.expm, logm, sqrtm, "
+    "cosm, sinm, tanm and their like, which are traced",
+    "ldl": "of a positive definite matrix L = C / d and D = np.diag(d**2), with C = scipy.linalg.cholesky(a, "
+    "lower=True) and d = np.diag(C); np.linalg.eigh of another symmetric one",
+    "cossin":
+    "np.linalg.svd of the blocks x[:p, :q] and x[p:, :q], whose singular values are the cosines and the sines",
+    "qr_insert": f"np.linalg.qr(np.insert(Q @ R, k, u, axis=0)){_SIGNS}",
+    "qr_delete": f"np.linalg.qr(np.delete(Q @ R, k, axis=0)){_SIGNS}",
+    "qr_update": f"np.linalg.qr(Q @ R + np.outer(u, v)){_SIGNS}",
+    "matrix_balance": "np.linalg.solve(T, a @ T) with the scaling T found outside, of plain numbers",
     "roots": "scipy.optimize.newton(lambda z: np.polyval(p, z), x0), which is traced, for one real root",
     "perm": "scipy.special.gamma(n + 1) / scipy.special.gamma(n - k + 1)",
     "softplus": "np.logaddexp(0, x)",
+    **{name: f"scipy.special.eval_{name}(n, ..., x)" for name in ("jacobi", "sh_jacobi", "gegenbauer", "genlaguerre")},
+    **dict.fromkeys(
+        ("mathieu_even_coef", "mathieu_odd_coef"),
+        "2 * np.mean(w * np.cos(k * np.deg2rad(t))) of w = scipy.special.mathieu_cem(m, q, t)[0] with "
+        "t = np.arange(64) * 360 / 64, and sines of mathieu_sem"),
     "packbits": "np.reshape(bits, (-1, 8)) @ 2 ** np.arange(8)[::-1]",
     "vectorize": "sg.vmap(f)(x), or the function on arrays itself",
     "fromiter": "np.stack([...])",
@@ -75,6 +96,19 @@ OTHERWISE: dict[str, str] = {
     **dict.fromkeys(("eigs", "eigsh", "svds"), f"{_SPECTRUM}, of S.toarray() for a small one"),
 }
 """What is written in the place of functions, by their names."""
+
+_EIGENVALUES = "values say whether its eigenvalues are complex"
+REASONS: dict[str, str] = {
+    **dict.fromkeys(("eig", "eigvals", "schur", "rsf2csf", "qz", "ordqz", "funm"), _EIGENVALUES),
+    "ldl": "values say which rows change places, and where D has blocks of two",
+    **dict.fromkeys(("mathieu_even_coef", "mathieu_odd_coef"), "values say how many coefficients there are"),
+    "cossin": "its signs are those of LAPACK's steps",
+    **dict.fromkeys(
+        ("qr_insert", "qr_delete", "qr_update"),
+        "its signs are those of LAPACK's rotations, which differ from version to version"),
+    "matrix_balance": "its scales are found by steps that values choose",
+}
+"""Why functions have no answer, where that is not for want of one."""
 
 ROOMS: dict[str, str] = {
     "scipy.sparse": SPARSE, "numpy.random": _DRAWN,
@@ -126,6 +160,12 @@ def remedy(function: Any) -> str:
         return f"x.astype(np.{name}), or np.{name}(x) by the module's name where it is called"
     return OTHERWISE.get(name) or next((said for room, said in ROOMS.items() if within(module, room)), "") or (
         nearest(name, module))
+
+
+def unanswered(name: str, function: Any) -> str:
+    """Say that a function has no answer, and why, where there is a reason."""
+    reason = REASONS.get(getattr(function, "__name__", ""))
+    return f"{name} has no answer for traced arrays{f': {reason}' if reason else ''}"
 
 
 def nearest(name: str, module: str) -> str:

@@ -840,8 +840,8 @@ def in_force(op: Op) -> Op:
 
 
 def lift(value: Any) -> Any:
-    """Turn a list into an array, traced when it holds a traced value; leave everything else alone."""
-    if issubclass(type(value), (list, tuple)):
+    """Turn a list or a `np.poly1d` into an array, traced when it holds a traced value; leave all else alone."""
+    if issubclass(type(value), (list, tuple, np.poly1d)):
         from symgrad.ops.arrays.joining import lift as joined
 
         return joined(value)

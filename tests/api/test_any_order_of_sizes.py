@@ -114,6 +114,9 @@ def calls() -> Iterator[Call]:
 OTHERWISE = {
     "scipy.special.logsumexp(a, b=b, axis=1, return_sign=True)": "of none the sum, 0, has the sign -1",
     "np.bincount(np.abs(a), b * 0.5, 4)": "of none it counts in integers",
+    **dict.fromkeys((
+        "[p.coef for p in np.poly1d(a) / np.poly1d(b)]", "[p.coef for p in np.poly1d([1.0, 2.0, 3.0]) / np.poly1d(a)]",
+        "[p(0.5) for p in np.polydiv(np.poly1d(a), np.poly1d(b))]"), "of none it divides by 0, and has no rest"),
     "np.nanquantile(with_nan(a), [0.3, 0.9], axis=0, method='nearest')": "of none there is no axis of quantiles",
 }
 """Calls that NumPy and SciPy answer otherwise where there are no elements, and how."""

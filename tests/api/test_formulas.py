@@ -124,6 +124,17 @@ def test_arrays_are_broadcast_and_agree_with_lambdify(compiled):
         np.testing.assert_allclose(np.broadcast_to(found, (2, 3))[1, 1], each, rtol=1e-13, atol=1e-13)
 
 
+def test_inverse_functions_and_their_branches():
+    f = sg.from_sympy((sp.erfcinv(x), sp.LambertW(-x, -1), sp.LambertW(-x, 0)), (x,))
+    every = [np.asarray(v) for v in f(np.float32(0.3))]
+    np.testing.assert_allclose(every, [0.7328690779592167, -1.7813370234216277, -0.489402227180215], rtol=1e-6)
+    assert {v.dtype for v in every} == {np.dtype(np.float32)}
+    slopes = [sg.grad(lambda v, k=k: f(v)[k])(0.3) for k in range(3)]
+    w = np.array([-1.7813370234216277, -0.489402227180215])
+    want = [-np.sqrt(np.pi) / 2 * np.exp(0.7328690779592167**2), *(w / (0.3 * (1 + w)))]
+    np.testing.assert_allclose(slopes, want, rtol=1e-12)
+
+
 def test_float32_stays(compiled):
     for expression, found in zip(SCALARS, compiled(np.array([0.7, 1.9], np.float32), np.float32(1.3)), strict=True):
         assert np.asarray(found).dtype == np.float32, expression
@@ -222,6 +233,9 @@ def test_deep_and_shared_expressions():
     (lambda: sg.from_sympy(sp.Integral(sp.exp(x**2), x), [x]), UnsupportedError, r"Integral(.|\n)*doit\(\)"),
     (lambda: sg.from_sympy(q.diff(t), [t]), UnsupportedError, "Derivative"),
     (lambda: sg.from_sympy(Sum(x**i, (i, 0, sp.oo)), [x])(0.5), UnsupportedError, "which has no end"),
+    (lambda: sg.from_sympy(Sum(x**i, (i, 0, n)), [x, n])(0.5, 3), UnsupportedError,
+     r"no end that is known while tracing: n is of values(.|\n)*static_argnames=\['n'\]"),
+    (lambda: sg.from_sympy(Sum(x**i, (i, n, 3)), [x, n])(0.5, 3), UnsupportedError, "no beginning that is known"),
     (lambda: sg.from_sympy(sp.expint(x, y), [x, y])(0.5, 1.0), UnsupportedError, "expint of the order x"),
     (lambda: sg.grad(sg.from_sympy(sp.besselj(x, y), [x, y]))(0.5, 1.0), NoGradient, "jv has no derivative by .* v"),
     (lambda: sg.from_sympy(A[0, 0], [A])(np.ones((3, 3))), ShapeError, r"A has the shape \(3, 3\), not \(2, 3\)"),
@@ -302,9 +316,10 @@ def by_name(f, values):
 
 UNWRITTEN = {
     "add_at", "adjoint", "argmax", "argmin", "argsort", "batch_rows", "betainc", "betainc_by_shapes", "betaincc",
-    "cholesky", "cofactors", "copysign", "dawsn", "det", "each", "eigenvalues", "eigenvectors", "eigh", "erfcx", "fmod",
-    "gammainc", "gammainc_by_shape", "gammaincc", "gather", "i0e", "i1e", "left_shift", "logabsdet", "lu", "lu_solve",
-    "ndtri", "nextafter", "normal_index", "orthonormal", "pinv_solve", "pivot_order", "right_shift", "rint",
+    "bitwise_count", "cholesky", "cofactors", "copysign", "dawsn", "det", "each", "eigenvalues", "eigenvectors", "eigh",
+    "erfcx", "fmod",
+    "gammainc", "gammainc_by_shape", "gammaincc", "gather", "gcd", "i0e", "i1e", "lcm", "left_shift", "logabsdet", "lu",
+    "lu_solve", "ndtri", "nextafter", "normal_index", "orthonormal", "pinv_solve", "pivot_order", "right_shift", "rint",
     "scatter_add", "scatter_set", "searchsorted", "segments", "singular_values", "singular_vectors", "sort_key",
     "sparse_matmul", "stdtr", "svd", "triangles",
 }

@@ -121,6 +121,9 @@ sc.legendre_p(3, v)|sc.legendre_p_all(3, v)|sc.assoc_legendre_p(3, -2, p)|sc.ass
 sc.sph_legendre_p(3, 1, 2 * v)|sc.sph_legendre_p_all(2, 1, v)|sc.spherical_kn(2, v)|sc.spherical_kn(1, v, True)
 sc.elliprd(p, s, p * p)|sc.elliprj(p, s, p * p, 2 * p)|sc.zeta(s + p, p)
 st.truncnorm.cdf(v, -s, 3.0)|st.truncnorm.logsf(p, -s, 3 * s)|st.skewnorm.cdf(v, 3 * s)|st.vonmises.cdf(v, s)
+sc.lqn(3, p)[0]|sc.lqn(3, -s - p)[1]|sc.lqmn(3, 2, p)[1]|sc.lqmn(2, 3, s + p)[0]|np.stack(sc.lmbda(2.5, s))
+np.stack(sc.riccati_jn(3, s))|np.stack(sc.riccati_yn(3, s))|np.stack(sc.pbdv_seq(2.5, s))|np.stack(sc.pbvv_seq(2, -s))
+la.qr(X, pivoting=True)[1]|la.qr(X.T, pivoting=True, mode='economic')[0]|la.qr_multiply(e, c[0, :4], pivoting=True)[0]
 st.gmean(v * v)|st.zscore(v)|st.skew(v)|st.kurtosis(v)|st.sem(v)|st.entropy(p)|st.boxcox_llf(0.5, v * v)
 """
 """Calls of these arrays, in which each that is named is traced and moves."""
@@ -139,14 +142,53 @@ def test_as_scipy(text: str) -> None:
 
 
 def test_quotients_of_gamma_functions_at_their_poles() -> None:
-    a = np.array([-3, -2.5, -2, -1, -0.5, 0, 0.5, 1, 2.5, -30.3, 180.2])
-    b = np.array([-3, -2, -1, -0.5, 0, 0.3, 0.5, 1, 2, 3.7, 30])
+    a = np.array([-3, -2.5, -2, -1, -0.5, 0, 0.5, 1, 2.5, -30.25, 180.2])
+    b = np.array([-3, -2, -1, -0.5, 0, 0.3, 0.5, 1, 2, 3.75, 30])
     x, y = [v.ravel() for v in np.meshgrid(a, b)]
     names = ("poch", "beta", "binom")
     with np.errstate(all="ignore"):
         found = sg.jit(lambda x, y: [getattr(sc, name)(x, y) for name in names], options=INTERPRETED)(x, y)
     for name, got in zip(names, found, strict=True):
         np.testing.assert_allclose(got, getattr(sc, name)(x, y), rtol=1e-9, err_msg=name)
+
+
+def test_binomial_coefficients_have_their_slopes_near_the_poles_of_gamma_functions() -> None:
+    n = np.repeat([0.0, 1e-9, -0.3, -0.999999, -1.5, -2 + 1e-7, -2.5, 3.0, 40.5, -7.5], 8)
+    k = np.tile([0.0, 0.5, 1.0, -0.5, -1.0, 7.0, -2.5, -4.0], 10)
+
+    def slopes(n: Any, k: Any) -> Any:
+        return sc.binom(n, k), *sg.grad(lambda n, k: np.sum(sc.binom(n, k)), argnums=(0, 1))(n, k)
+
+    found = sg.jit(slopes, options=INTERPRETED)(n, k)
+    with mpmath.workdps(50):
+        by = [(0, 0), (1, 0), (0, 1)]
+        exact = [[float(mpmath.diff(mpmath.binomial, at, way)) if sum(way) else float(mpmath.binomial(*at))
+                  for at in zip(map(mpmath.mpf, n), map(mpmath.mpf, k), strict=True)] for way in by]
+    for got, want in zip(found, exact, strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-7, atol=1e-9)
+
+
+def test_legendre_functions_of_the_second_kind_have_their_digits() -> None:
+    """SciPy's own have lost them at 1.02 with the degree 20, and are others right of -1."""
+    x = np.array([-1.0527579736156012, 0.3, 1.0005, 1.02, 1.1, 30.0])
+    found = sg.jit(lambda x: (sc.lqn(20, x)[0], sc.lqmn(2, 1, x)[0]), options=INTERPRETED)(x)
+    with mpmath.workdps(40):
+        want = [mpmath.re(mpmath.legenq(20, 0, abs(v), type=2 if abs(v) < 1 else 3)) for v in x]
+        other = [mpmath.re(mpmath.legenq(1, 2, abs(v), type=2 if abs(v) < 1 else 3)) for v in x]
+    np.testing.assert_allclose(np.abs(found[0][20]), np.abs(np.array(want, float)), rtol=1e-13)
+    np.testing.assert_allclose(np.abs(found[1][2, 1]), np.abs(np.array(other, float)), rtol=1e-13)
+    ends = sg.jit(lambda x: sc.lqn(2, x)[0], options=INTERPRETED)(np.array([1.0, np.nan]))
+    assert np.array_equal(ends, np.full((3, 2), [1e300, np.nan]), equal_nan=True)
+
+
+def test_factorials_of_integers() -> None:
+    n = np.array([-3, 0, 1, 2, 5, 8, 41, 400])
+    found = sg.jit(lambda n: (sc.factorial2(n), sc.factorialk(n, 3), sc.factorialk(n, 1)))(n)
+    with np.errstate(all="ignore"):
+        for got, want in zip(found, (sc.factorial2(n), sc.factorialk(n, 3), sc.factorialk(n, 1)), strict=True):
+            np.testing.assert_allclose(got, want, rtol=1e-13)
+    table = sc.stirling2(*np.ogrid[:9, :9])
+    assert sg.jit(lambda n, k: np.take(table, 9 * n + k))(8, 3) == sc.stirling2(8, 3)
 
 
 def apart(u: Any, v: Any) -> Any:
@@ -173,7 +215,16 @@ def larger(u: Any, v: Any) -> Any: return u if np.sum(u) > np.sum(v) else v
     (lambda x: st.multivariate_normal.logpdf(x, cov=x, allow_singular=True), "allow_singular=True"),
     (lambda x: st.geninvgauss.logpdf(x, 2.0, 1.0), "scipy.stats.geninvgauss.logpdf"),
     (lambda x: st.norm.cdf(x, 0.0, 1.0, 2.0, 3.0), "scipy.stats.norm.cdf"),
-    (lambda x: sc.lqn(2, x[0])[0], "lqn"),
+    (lambda x: sc.lqn(x[0, 0], 0.5), "scipy.special.lqn of traced arrays takes one known degree"),
+    (lambda x: sc.lmbda(-1, x[0, 0]), "scipy.special.lmbda of traced numbers takes one known order"),
+    (lambda x: sc.pbdv_seq(x[0, 0], 0.5), "scipy.special.pbdv_seq of traced numbers takes one known order"),
+    (lambda x: sc.riccati_jn(2, x), "scipy.special.riccati_jn: arguments must be scalars"),
+    (lambda x: sc.factorial2(x.astype(int), exact=True), "scipy.special.factorial2(..., exact=, extend=)"),
+    (sc.factorial2, "scipy.special.factorial2 of float64: it is of integers"),
+    (lambda x: sc.factorialk(5, x[0, 0].astype(int)), "scipy.special.factorialk of traced numbers takes a known k"),
+    (lambda x: sc.stirling2(x.astype(int), 2), "np.take(table, n * N + K) with table = scipy.special.stirling2"),
+    (lambda x: la.qr(x, mode="raw"), "scipy.linalg.qr(..., mode='raw') on traced arrays: the reflections are not kept"),
+    (lambda x: la.qr(np.stack([x, x]), pivoting=True), "scipy.linalg.qr(..., pivoting=True) of (2, 3, 3)"),
 ])
 def test_what_is_refused_names_the_function_and_the_line(call: Any, words: str) -> None:
     with pytest.raises(SymgradError) as error:
@@ -366,11 +417,29 @@ def test_gamma_functions_of_large_arguments_do_not_cancel(call: Any, exact: Any)
             assert abs(found / expected - 1) < 2e-14, (a, b, found)
 
 
-@pytest.mark.parametrize(("df", "rtol"), [(3.0, 1e-13), (1e4, 1e-12), (1e8, 1e-8), (1e15, 1e-2)])
-def test_students_distribution_of_many_degrees_of_freedom(df: float, rtol: float) -> None:
-    """Tails lose digits with the size of the parameters, as `docs/accuracy.md` says; densities keep theirs."""
-    t = np.array([-3.0, -0.1, 0.5, 4.0])
-    found = sg.jit(sc.stdtr)(df, t)
-    np.testing.assert_allclose(found, sc.stdtr(df, t), rtol=rtol)
-    np.testing.assert_allclose(found[1:3], sc.stdtr(df, t)[1:3], rtol=1e-13)
-    np.testing.assert_allclose(sg.jit(lambda t: st.t.logpdf(t, df))(t), st.t.logpdf(t, df), rtol=1e-11)
+@pytest.mark.parametrize("df", [3.0, 1e4, 1e8, 1e15, 1e20, 1e300])
+def test_students_distribution_of_many_degrees_of_freedom(df: float) -> None:
+    t = np.array([-8.0, -3.0, -0.1, 0.5, 4.0])
+    np.testing.assert_allclose(sg.jit(sc.stdtr)(df, t), sc.stdtr(df, t), rtol=3e-14)
+    if df < 1e20:
+        np.testing.assert_allclose(sg.jit(lambda t: st.t.logpdf(t, df))(t), st.t.logpdf(t, df), rtol=1e-11)
+
+
+@pytest.mark.parametrize(("a", "b", "rtol"), [
+    (1e4, 1e4, 1e-13), (1e7, 50.0, 1e-13), (1e8, 3e8, 3e-11), (3e10, 2e10, 3e-10),
+    (1e12, 3e10, 3e-10), (1e15, 4e15, 1e-7)])
+def test_incomplete_beta_functions_of_large_parameters_have_the_digits_that_their_argument_has(
+    a: float, b: float, rtol: float,
+) -> None:
+    """SciPy's own is 0.36 off at 1e15, a ten thousandth of the deviation below the mean."""
+    deviation = np.sqrt(a / (a + b) * b / (a + b) / (a + b))
+    x = a / (a + b) + deviation * np.array([-10, -2.5, -1e-4, 0, 1e-3, 1, 6])
+    found = sg.jit(lambda x: (sc.betainc(a, b, x), sc.betaincc(a, b, x)))(x)
+    with mpmath.workdps(50):
+        p, q = mpmath.mpf(a), mpmath.mpf(b)
+        size = mpmath.loggamma(p) + mpmath.loggamma(q) - mpmath.loggamma(p + q)
+        want = [mpmath.quad(
+            lambda t: mpmath.exp((p - 1) * mpmath.log(t) + (q - 1) * mpmath.log1p(-t) - size),
+            [max(0, mpmath.mpf(v) - k * deviation) for k in (40, 25, 15, 10, 5, 2, 0)]) for v in x]
+    np.testing.assert_allclose(found[0], np.array(want, float), rtol=rtol)
+    np.testing.assert_allclose(found[1], np.array([1 - v for v in want], float), rtol=rtol)

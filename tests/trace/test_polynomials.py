@@ -56,12 +56,24 @@ SERIES: dict[str, Any] = {
     "domain": lambda c, x: Chebyshev(c, domain=[-1.0, 2.0])(x),
     "coefficients": lambda c, x: (Polynomial(c) + Polynomial(x)).coef,
     "conversion": lambda c, _: Legendre(c).convert(kind=Polynomial).coef,
+    "fit": lambda c, x: Polynomial.fit(x, c[:3], 2)(x), "its coefficients": lambda c, x: Polynomial.fit(
+        x, c[:3], 1, w=x * x).convert().coef,
+    "fit of another": lambda c, x: Legendre.fit(x, c[:3], 1).deriv().coef + Chebyshev.fit(x, c[:3], 1, [0.0, 3.0]).coef,
+    "domain of a fit": lambda c, x: Polynomial.fit(x, c[:3], 1, full=True)[0].domain,
+    "of a polynomial": lambda c, x: Polynomial(c)(Polynomial(x)).coef,
 }
 
 
 @pytest.mark.parametrize("name", SERIES)
 def test_series(name: str) -> None:
     agrees(SERIES[name], name)
+
+
+@pytest.mark.parametrize("compiler", [None, "none"])
+def test_a_loop_over_an_extent_that_two_others_make(compiler: str | None) -> None:
+    options = sg.Options() if compiler is None else sg.Options(compiler="none")
+    product = sg.jit(lambda a, b: np.polyval(np.polymul(a, b), 0.3), options=options, dynamic={"a": "n", "b": "m"})
+    np.testing.assert_allclose(product(C, D), np.polyval(C, 0.3) * np.polyval(D, 0.3), rtol=1e-12)
 
 
 def test_compiled() -> None:

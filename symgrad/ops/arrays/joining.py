@@ -98,6 +98,8 @@ def lift(value: Any, dtype: Any = None) -> Any:
         return value if dtype is None else value.astype(dtype)
     if isinstance(value, (list, tuple)) and holds_traced(value):
         return np.stack([lift(item, dtype) for item in value])
+    if isinstance(value, np.poly1d) and is_traced(value.coeffs):
+        return lift(value.coeffs, dtype)
     return np.asarray(value, dtype)
 
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from symgrad.errors import NoGradient, UnsupportedError
 from symgrad.ir.op import Elementwise
-from symgrad.ops.declare.forms import OPS, SCIPYS, Late, answer_scipy
+from symgrad.ops.declare.forms import OPS, SCIPYS, Late, answer_scipy, is_traced
 from symgrad.ops.declare.traits import kinds, traits
 
 _Steps: TypeAlias = Generator[Any, Any, Any]
@@ -272,6 +272,12 @@ def _over_limits(reduce: Callable[..., Any], again: Callable[[Any, Any], Any]) -
         index, low, high = limits[-1]
         inner = expression.func(body, *limits[:-1]) if limits[1:] else body
         first, last = (yield low), (yield high)
+        for bound, value in ((low, first), (high, last)):
+            if is_traced(value) and not hasattr(value, "dim"):
+                raise UnsupportedError(
+                    f"from_sympy: {expression} has {'no end' if bound is high else 'no beginning'} that is known while "
+                    f"tracing: {bound} is of values",
+                    instead=f"static_argnames={sorted(map(str, bound.free_symbols))}, compiled anew for each value")
         if any(index in bound.free_symbols for limit in limits[:-1] for bound in limit[1:]):  # a triangle
             values = [in_numpy(inner, {**known, index: k}) for k in range(first, last + 1)]
             return reduce(np.stack(np.broadcast_arrays(*values)), axis=0)
@@ -334,7 +340,10 @@ _WORDS: dict[str, _Word] = {
     "acsch": _word(lambda x: np.arcsinh(1 / x)), "Cbrt": _word(np.cbrt), "KroneckerDelta": _word(
         lambda i, j: np.where(np.equal(i, j), np.ones_like(i + j), 0)),
     "polygamma": _print_polygamma, "besselj": _print_bessel, "besseli": _print_bessel, "erfinv": _special("erfinv"),
-    "LambertW": _special("lambertw"), "zeta": _word(lambda s, q=1: Late("special._ufuncs._zeta")(s, q)),
+    "erfcinv": _of_scipy("erfcinv"),
+    "LambertW": _word(lambda x, k=0: np.real(Late("lambertw")(x, k)).astype(
+        getattr(x, "dtype", float)) if k else OPS["lambertw"](x)),
+    "zeta": _word(lambda s, q=1: Late("special._ufuncs._zeta")(s, q)),
     "expint": _print_expint, "binomial": _of_scipy("binom"), "elliptic_k": _of_scipy("ellipk"),
     "elliptic_f": _of_scipy("ellipkinc"), "elliptic_e": _word(lambda *xs: Late(f"ellipe{'inc' * (len(xs) > 1)}")(*xs)),
     **{name: _of_scipy(function, place) for function, names in {

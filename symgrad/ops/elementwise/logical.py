@@ -57,6 +57,15 @@ right_shift = elementwise(
        "u": "({t})((uint64_t){1} < 8 * sizeof({t}) ? {0} >> {1} : 0)"},
     sample=integers(0, 20), edges=SHIFTS)
 
+# Of what is negative its size, which wraps for the least of all.
+bitwise_count = elementwise(
+    numpy=np.bitwise_count, nondiff=True, c={"iu": "sg_bitwise_count{f}({0})", "b": "({t}){0}"},
+    sample=integers(-30, 30), edges=(0, 1, -1, 5, 127, -128))
+
+gcd = elementwise(numpy=np.gcd, nondiff=True, c={"iu": "sg_gcd{f}({0}, {1})"}, sample=integers(-30, 30), edges=BITS)
+
+lcm = elementwise(numpy=np.lcm, nondiff=True, c={"iu": "sg_lcm{f}({0}, {1})"}, sample=integers(-30, 30), edges=BITS)
+
 
 def _compare_op(ufunc: np.ufunc, value: Any, infix: str, below: str, above: str) -> Elementwise:
     """Declare one; `below` and `above` say what becomes of a negative number on the left, and on the right.

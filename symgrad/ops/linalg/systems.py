@@ -259,6 +259,7 @@ def least_squares(name: str, a: Any, b: Any, rcond: Any) -> tuple[Any, Any, Any,
         shown = " and ".join([shapes.show(shape_of(x)) for x in (a, b)])
         raise LinAlgError(f"{name}: {shown} are no matrix and right-hand sides of as many rows")
     vector = b.ndim == 1
+    rcond = np.where(lift(rcond) < 0, np.finfo(a.dtype).eps, rcond)  # as LAPACK takes it
     x, rank, known = solved_by_pinv(a, b[:, None] if vector else b, rcond)
     x = x[:, 0] if vector else x
     if type(m) is type(n) is int and m <= n:
@@ -274,8 +275,7 @@ def least_squares(name: str, a: Any, b: Any, rcond: Any) -> tuple[Any, Any, Any,
 def lstsq(a: Any, b: Any, rcond: Any = None) -> Any:
     """As `numpy.linalg.lstsq`, but for residuals where the rank is not full: they are NaN, where NumPy has none."""
     a = matrix("lstsq", a)
-    eps = np.finfo(a.dtype).eps
-    return least_squares("lstsq", a, b, longest(a) * eps if rcond is None else eps if rcond == -1 else rcond)
+    return least_squares("lstsq", a, b, longest(a) * np.finfo(a.dtype).eps if rcond is None else rcond)
 
 
 @answers(np.linalg.matrix_rank)

@@ -164,7 +164,10 @@ def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period
     (x0, y0), (x1, y1), (x2, y2) = [
         [gather(table, at, axes=(0,)) for table in (xp, fp)] for at in (low, low + 1, near)]
     slope = (y1 - y0) / (x1 - x0)
-    inside = np.where((x == x2) & ~np.isfinite(slope), y2, slope * (x - x2) + y2)
+    inside, after = slope * (x - x2) + y2, slope * (x - x1) + y1
+    # As in NumPy's C, where an infinity makes the line from one end NaN: at that end, by the other one, between equals.
+    after = np.where(x == x2, y2, np.where(np.isnan(after) & (y0 == y1) & ~np.isnan(x), y0, after))
+    inside = np.where(np.isnan(inside), after, inside)
     return np.where(x < xp[0], left, np.where(x > xp[-1], right, inside))
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from symgrad.errors import ArgumentValueError, ShapeError, UnsupportedError
 from symgrad.ops.arrays.joining import lift
 from symgrad.ops.declare.forms import Late, answers, shape_of
+from symgrad.ops.elementwise.selection import stop
 from symgrad.ops.linalg import solve as factored
 from symgrad.ops.linalg import systems
 from symgrad.ops.linalg.cholesky import cholesky
@@ -140,12 +141,39 @@ def qr(
     a: Any, overwrite_a: bool = False, lwork: Any = None, mode: str = "full", pivoting: bool = False,
     check_finite: bool = True,
 ) -> Any:
-    if pivoting or mode == "raw":
-        raise UnsupportedError("scipy.linalg.qr with pivoting=True or mode='raw'", instead="np.linalg.qr(a)")
+    if mode == "raw":
+        raise UnsupportedError(
+            "scipy.linalg.qr(..., mode='raw') on traced arrays: the reflections are not kept",
+            instead="mode='full' or mode='economic', with Q itself")
     if mode not in {"full", "r", "economic"}:
         raise ArgumentValueError("Mode argument should be one of ['full', 'r', 'economic', 'raw']")
-    q, r = systems.qr(lift(a), "reduced" if mode == "economic" else "complete")
-    return (r,) if mode == "r" else (q, r)
+    a = systems.matrix("qr", lift(a))
+    order = _pivots(a) if pivoting else None
+    turned = a if order is None else np.take(a, order, axis=1)
+    q, r = systems.qr(turned, "reduced" if mode == "economic" else "complete")
+    return (*((r,) if mode == "r" else (q, r)), *(() if order is None else (order.astype(np.int32),)))
+
+
+def _pivots(a: Any) -> Any:
+    """Return the order in which columns are taken: always the one whose rest is longest, which changes places.
+
+    Where rests are equally long, or no longer than rounding, as behind the rank, LAPACK's order may be another one.
+    """
+    if a.ndim != 2 or not all(type(extent) is int for extent in shape_of(a)):
+        raise ShapeError(
+            f"scipy.linalg.qr(..., pivoting=True) of {shape_of(a)}: it is of one matrix, whose extents are known",
+            instead="sg.vmap over several")
+    m, n = shape_of(a)
+    rest, places, order = stop(a), np.arange(n), np.arange(n) + np.zeros_like(a, dtype=np.int64, shape=n)
+    for k in range(min(m, n)):
+        lengths = np.sum(np.square(rest), axis=0)
+        best = np.argmax(np.where(places < k, -1, lengths))
+        turned = np.where(places == k, best, np.where(places == best, k, places))
+        order, rest = order[turned], np.take(rest, turned, axis=1)
+        length = np.sqrt(lengths[best])
+        column = rest[:, k] / np.where(length > 0, length, 1)
+        rest = rest - np.outer(column, column @ rest)
+    return order
 
 
 @answers(Late("linalg.pinv"))
@@ -162,7 +190,7 @@ def pinv(a: Any, *, atol: Any = None, rtol: Any = None, return_rank: bool = Fals
 def lstsq(a: Any, b: Any, cond: Any = None, *_: Any, **__: Any) -> Any:
     a = systems.matrix("lstsq", lift(a))
     x, rest, rank, s = systems.least_squares("lstsq", a, lift(b), np.finfo(a.dtype).eps if cond is None else cond)
-    return x, rest[0] if x.ndim == 1 and rest.shape == (1,) else rest, rank, s
+    return x, rest[0] if x.ndim == 1 and rest.shape == (1,) else rest, rank.astype(np.int64), s
 
 
 @answers(Late("linalg.subspace_angles"))
@@ -254,8 +282,8 @@ def rq(a: Any, overwrite_a: bool = False, lwork: Any = None, mode: str = "full",
 
 @answers(Late("linalg.qr_multiply"))
 def qr_multiply(a: Any, c: Any, mode: str = "right", pivoting: bool = False, *_: Any, **__: Any) -> Any:
-    q, r = qr(a, mode="economic", pivoting=pivoting)
-    return (lift(c) @ q if mode == "right" else q @ lift(c)), r
+    q, *rest = qr(a, mode="economic", pivoting=pivoting)
+    return (lift(c) @ q if mode == "right" else q @ lift(c)), *rest
 
 
 # -- matrices of a vector's elements, by places

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.errors import ArgumentError, UnsupportedError
+from symgrad.errors import ArgumentError, ArgumentValueError, UnsupportedError
 from symgrad.ops.arrays.copies import kinds_of
 from symgrad.ops.arrays.joining import lift
 from symgrad.ops.declare.domains import nan, normal, positive
@@ -116,13 +116,27 @@ def _poch(z: Any, m: Any) -> Any:
 
 
 def _binom(n: Any, k: Any) -> Any:
-    """Return gamma(n + 1) / gamma(k + 1) / gamma(n - k + 1): where one of the divisors has poles, by its reflection."""
+    """Return gamma(n + 1) / gamma(k + 1) / gamma(n - k + 1), of which those left of 0.5 by their reflections.
+
+    What is left is a beta function of numbers that are not small, or 1 over one, times sines of pi. Those of n - k are
+    made of those of n and k: a rounded difference would lose the digits near zeros.
+    """
     n, k = floating(n), floating(k)
-    beyond = np.maximum(k - n, -k)
-    far = (beyond > 0.5) & (n > -1)
-    outside = _sine_of_pi(beyond) / math.pi * np.exp(betaln(np.where(far, n, 0) + 1, np.where(far, beyond, 1)))
-    inside = 1 / ((n + 1) * beta(np.where(far, 1, n - k + 1), np.where(far, 1, k + 1)))
-    return np.where((n < 0) & _is_pole(n), np.nan, np.where(far, outside, inside))
+    low, left, right = n < -0.5, k < -0.5, n - k < -0.5
+    both, none = left & right, ~(left | right)
+    sine, cosine = _sine_of_pi(k), _cosine_of_pi(k)
+    below = np.where(low, _sine_of_pi(n), 1)
+    across = np.where(
+        low, cosine - sine * (_cosine_of_pi(n) / below), (_cosine_of_pi(n) * sine - _sine_of_pi(n) * cosine) / math.pi)
+    factor = np.where(both, -sine * across / math.pi, np.where(
+        left, np.where(low, sine / below, -sine / math.pi), np.where(right, across, 1)))
+    first = np.where(both, -k, np.where(none, n - k + 1, np.where(low, -n, n + 1)))
+    second = np.where(both, k - n, np.where(
+        left, np.where(low, n - k + 1, -k), np.where(right & ~low, k - n, k + 1)))
+    over = none | (low & ~both)
+    value = np.exp(np.where(over, -1, 1) * betaln(first, second))
+    found = factor * value / np.where(over, np.where(left, -k, np.where(right, k - n, n + 1)), 1)
+    return np.where((n < 0) & _is_pole(n), np.nan, found)
 
 
 def _gammas(above: Sequence[Any], below: Any) -> Any:
@@ -200,6 +214,14 @@ def _sine_of_pi(x: Any) -> Any:
     """Return sin(pi x), to the last digit near its zeros."""
     near = np.rint(x)
     return np.sin(math.pi * (x - near)) * (1 - 2 * (near % 2))
+
+
+def _cosine_of_pi(x: Any) -> Any:
+    """Return cos(pi x), to the last digit near its zeros."""
+    near = np.rint(x)
+    rest = x - near
+    far = np.abs(rest) > 0.25
+    return np.where(far, np.sin(math.pi * (0.5 - np.abs(rest))), np.cos(math.pi * rest)) * (1 - 2 * (near % 2))
 
 
 def _exprel_series(x: Any) -> Any:
@@ -473,13 +495,56 @@ for _name in ("legendre_p", "assoc_legendre_p", "sph_legendre_p"):
 # -- SciPy's Python that chooses by indices
 
 
+def _refuse_options(name: str, exact: Any, extend: Any) -> None:
+    if exact or extend != "zero":
+        raise UnsupportedError(
+            f"scipy.special.{name}(..., exact=, extend=) on traced arrays: values say of which dtype the result is",
+            instead="leave them away")
+
+
 @answers(Late("factorial"))
 def factorial(n: Any, exact: Any = False, extend: str = "zero") -> Any:
     """As `scipy.special.factorial` of numbers that are no integers: exactness and complex numbers are refused."""
-    if exact or extend != "zero":
-        raise UnsupportedError(
-            "scipy.special.factorial(..., exact=, extend=) on traced arrays", instead="leave them away")
-    return np.where(n < 0, 0, gamma(floating(np.maximum(n, 0)) + 1))
+    _refuse_options("factorial", exact, extend)
+    n = lift(n)
+    value = np.where(n < 0, 0, gamma(floating(np.maximum(n, 0)) + 1))
+    return value.astype(np.float64) if n.ndim else value
+
+
+@answers(Late("factorial2"))
+def factorial2(n: Any, exact: Any = False, extend: str = "zero") -> Any:
+    _refuse_options("factorial2", exact, extend)
+    return _multifactorial("factorial2", n, 2)
+
+
+@answers(Late("factorialk"))
+def factorialk(n: Any, k: Any, exact: Any = False, extend: str = "zero") -> Any:
+    _refuse_options("factorialk", exact, extend)
+    if is_traced(k) or not isinstance(k, (int, np.integer)) or k < 1:
+        raise ArgumentValueError(
+            "scipy.special.factorialk of traced numbers takes a known k, which is positive", instead="a Python integer")
+    return factorial(n) if k == 1 else _multifactorial("factorialk", n, int(k))
+
+
+def _multifactorial(name: str, n: Any, k: int) -> Any:
+    """Return n (n - k) (n - 2 k) ... of integers, by the formula in SciPy's documentation of factorialk."""
+    n = lift(n)
+    if n.dtype.kind not in "iu":
+        raise ArgumentValueError(
+            f"scipy.special.{name} of {n.dtype.name}: it is of integers",
+            instead="n.astype(int), or its formula of gamma functions")
+    size = np.maximum(n, 0).astype(np.float64)
+    left = size % k
+    value = np.power(float(k), (size - left) / k) * gamma(size / k + 1) / gamma(left / k + 1) * np.maximum(left, 1)
+    return np.where(n < 0, 0, value)
+
+
+@answers(Late("stirling2"))
+def stirling2(N: Any, K: Any, *, exact: Any = False) -> Any:
+    raise UnsupportedError(
+        "scipy.special.stirling2 of traced numbers: they say whether SciPy takes a table or an approximation",
+        instead="np.take(table, n * N + K) with table = scipy.special.stirling2(*np.ogrid[:n, :n]) made outside, of N "
+        "and K from 0 to n - 1")
 
 
 @answers(Late("diric"))

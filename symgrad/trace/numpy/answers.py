@@ -16,7 +16,7 @@ from symgrad.trace.inplace.views import into
 from symgrad.trace.lines import located, user_line
 from symgrad.trace.nested import settled
 from symgrad.trace.numpy.selected import COUNTS, Selected
-from symgrad.trace.remedies import asked_by, module_of, public_name, remedy
+from symgrad.trace.remedies import OTHERWISE, asked_by, module_of, public_name, remedy, unanswered
 from symgrad.trace.state import Trace, active, unwatched
 from symgrad.trace.tracer import Tracer, in_force, kind_of, lift, numeric, operand
 
@@ -42,9 +42,10 @@ def answered(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         name = asked.removesuffix("(...)") if outer == func else public_name(func)
         within = module_of(outer).startswith(("numpy", "scipy")) and asked != f"{name}(...)"
         raise UnsupportedError(
-            f"{f'{asked}: ' * within}{name} has no answer for traced arrays", line=user_line(),
+            f"{f'{asked}: ' * within}{unanswered(name, func)}", line=user_line(),
             instead="x[index] = value, for writing into an array made inside of the function" if func in WRITERS else
-            (remedy(outer) if within else "") or remedy(func),
+            (OTHERWISE.get(getattr(outer, "__name__", "")) or OTHERWISE.get(func.__name__) or remedy(outer))
+            if within else remedy(func),
         )
     for value in (*args, *kwargs.values()):
         if type(value) is Selected:

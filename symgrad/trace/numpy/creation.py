@@ -112,7 +112,7 @@ def _new_copy(x: Any) -> Tracer:
 
 
 def _array(original: Any, args: Arguments, kwargs: Keywords) -> Any:
-    value, copy = settled(_argument(args, kwargs, 0, "object")), kwargs.get("copy", True)
+    value, copy = coefficients(settled(_argument(args, kwargs, 0, "object"))), kwargs.get("copy", True)
     if not asks(copy):
         made = _asarray(original, args, {k: v for k, v in kwargs.items() if k != "ndmin"})
         return _of_rank(made, kwargs.get("ndmin", 0))
@@ -130,7 +130,7 @@ def _of_rank(made: Any, least: int) -> Any:
 def _asarray(original: Any, args: Arguments, kwargs: Keywords) -> Any:
     """As np.asarray and np.asanyarray: an array itself where NumPy gives it back."""
     name = "object" if "object" in kwargs else "a"
-    value, dtype = _argument(args, kwargs, 0, name), _argument(args, kwargs, 1, "dtype")
+    value, dtype = coefficients(_argument(args, kwargs, 0, name)), _argument(args, kwargs, 1, "dtype")
     if touches(value):
         if asks(kwargs.get("copy")):
             return _new_copy(_stacked(settled(value), dtype, original.__name__))
@@ -307,8 +307,23 @@ _UNASKED = frozenset({np.take, np.select, np.nan_to_num, np.trapezoid, np.kaiser
 """Functions that do not ask every argument for the protocol, as the indices or the default of plain arrays."""
 
 
+def coefficients(value: Any) -> Any:
+    """Return a `np.poly1d` as its coefficients; anything else, and one that is not yet made, as it is."""
+    return vars(value).get("coeffs", value) if isinstance(value, np.poly1d) else value
+
+
+_OF_POLYNOMIALS = frozenset({np.polyadd, np.polysub, np.polymul, np.polydiv, np.polyder, np.polyint})
+"""Functions that make a `np.poly1d` of one."""
+
+
 def of_lists(original: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Answer a function that got a list with a traced value in it; NumPy's protocol does the rest."""
+    if any(isinstance(a, np.poly1d) for a in args) and touches(given := tuple(map(coefficients, args))):
+        if original == np.polyval and isinstance(args[-1], np.poly1d):
+            return np.poly1d(args[0])(args[-1])
+        found = original(*given, **kwargs)
+        made = original in _OF_POLYNOMIALS
+        return tuple(map(np.poly1d, found)) if made and type(found) is tuple else np.poly1d(found) if made else found
     seen = args if original in _UNASKED else [a for a in args if isinstance(a, (list, tuple))]
     if touches(seen) or touches(list(kwargs.values())):
         result = call_function(original, args, kwargs)

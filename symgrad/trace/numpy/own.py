@@ -317,7 +317,18 @@ def of_polynomials(module: ModuleType) -> dict[str, Any]:
     STAND_INS[trims] = lambda seq: seq if touches(seq) else trims(seq)
     functions = {name: getattr(value := vars(module)[name], "original", value) for name in module.__all__}
     functions = {name: value for name, value in functions.items() if isinstance(value, _FUNCTIONS)}
-    return {name: by_numpy(value, settled) for name, value in functions.items()}
+    found = {name: by_numpy(value, settled) for name, value in functions.items()}
+    return {name: _mapdomain(found["mapparms"]) if name == "mapdomain" else answer for name, answer in found.items()}
+
+
+def _mapdomain(mapparms: Any) -> Any:
+    """Return what maps numbers, or a polynomial, from one interval to another."""
+
+    def mapdomain(x: Any, old: Any, new: Any) -> Any:
+        offset, scale = mapparms(old, new)
+        return offset + scale * (x if hasattr(x, "has_samedomain") else lift(settled(x)))
+
+    return mapdomain
 
 
 def indexed(joiner: Any, key: Any) -> Any:
@@ -344,12 +355,12 @@ for _function in (
     answers(_function)(by_numpy(_function))
 for _function in (
     np.block, np.column_stack, np.dsplit, np.dstack, np.hsplit, np.hstack,
-    np.piecewise, np.select, np.vsplit, np.vstack,
+    np.select, np.vsplit, np.vstack,
 ):
     answers(_function)(by_numpy(_function, settled))
 _average, _pad_by_numpy, _polyfit, _take_along_axis = [
     by_numpy(f) for f in (np.average, np.pad, np.polyfit, np.take_along_axis)]
-_ix = by_numpy(np.ix_, settled)
+_ix, _piecewise = by_numpy(np.ix_, settled), by_numpy(np.piecewise, settled)
 
 
 def _nan_extremum(own: Any, reduce: Any) -> Any:
@@ -421,6 +432,15 @@ def ix_(*args: Any) -> Any:
     if any(is_traced(given) and given.dtype.kind == "b" for given in map(lift, args)):
         raise UnsupportedError("np.ix_ of a traced mask, which names as many places as it has true ones")
     return _ix(*args)
+
+
+@answers(np.piecewise)
+def piecewise(x: Any, condlist: Any, funclist: Any, *args: Any, **kw: Any) -> Any:
+    """As `numpy.piecewise`."""
+    conditions = [*traced_among([settled(condlist)])]
+    if conditions and isinstance(x, np.ndarray):  # a plain array has no traced places
+        x = filled(conditions[0], x, x.shape, x.dtype)
+    return _piecewise(x, condlist, funclist, *args, **kw)
 
 
 @answers(np.take_along_axis)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator as operators
+import re
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -95,6 +96,7 @@ def _ufunc_called(
     if isinstance(dtype, type) and issubclass(dtype, np.dtype):
         dtype = dtype()  # type: ignore[call-overload]  # one of `np.dtypes`, which `np.dtype` takes for an object
     casts = target is not None and kwargs.pop("casting", "same_kind") == "unsafe"
+    along = {name: kwargs.pop(name) for name in ("axis", "axes", "keepdims") if ufunc.signature and name in kwargs}
     plain = {"casting": "same_kind", "order": "K", "subok": True, "where": True}
     for name, value in kwargs.items():  # the meaning of which would be lost
         if name == "where" and value is not True:
@@ -118,9 +120,37 @@ def _ufunc_called(
     if not any(type(i) is Tracer or hasattr(i, "__symgrad_bind__") for i in inputs):
         result: Any = Tracer(constant(x.owner, ufunc(*inputs)), x.owner)
     else:
-        result = call_ufunc(x.owner, ufunc, inputs)
+        result = _call_along(ufunc, inputs, **along) if along else call_ufunc(x.owner, ufunc, inputs)
     result = result.astype(target.dtype) if casts and target is not None else result
     return result if where is True else np.where(lift(where), result, np.copy(target))  # type: ignore[arg-type]
+
+
+def _call_along(ufunc: np.ufunc, inputs: Any, axis: Any = None, axes: Any = None, keepdims: Any = False) -> Any:
+    """Call a ufunc of vectors or matrices that lie along other axes than the last ones."""
+    name, signature, arrays = f"np.{ufunc.__name__}", str(ufunc.signature), [lift(value) for value in inputs]
+    *taken, given = [len(re.findall(r"\w+", core)) for core in re.findall(r"\((.*?)\)", signature)]
+    single = {*taken} == {1} and not given
+    if (axis is not None and axes is not None) or ((axis is not None or keepdims) and not single):
+        raise ArgumentError(
+            f"{name}(..., axis=, keepdims=) of the signature {signature}", line=user_line(),
+            instead="axes=, of each operand and of the result")
+    if "?" in signature:  # of a vector the other axis is not there
+        taken = [min(np.ndim(a), count) for a, count in zip(arrays, taken, strict=True)]
+        given = sum(taken) - 2
+    given += bool(keepdims)
+    if axes is None and single:
+        axes = [(-1 if axis is None else axis,)] * len(taken)
+        axes += [axes[0] * given]
+    elif axes is None:
+        axes = [tuple(range(-count, 0)) for count in (*taken, given)]
+    elif single and len(axes) == len(taken):
+        axes = [*axes, (-1,) * given]
+    places = [tuple(one) if isinstance(one, (tuple, list)) else (one,) for one in axes]
+    if [*map(len, places)] != [*taken, given]:
+        raise ArgumentValueError(f"{name}(..., axes={axes!r}) of the signature {signature}", line=user_line())
+    *moves, end = [(tuple(range(-len(one), 0)), one) for one in places]
+    found = ufunc(*[np.moveaxis(a, to, last) for a, (last, to) in zip(arrays, moves, strict=True)])
+    return np.moveaxis(found[..., None] if keepdims else found, *end)
 
 
 def _as_integer(x: Tracer) -> Any:

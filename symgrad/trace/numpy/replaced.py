@@ -22,8 +22,10 @@ from types import BuiltinFunctionType, FrameType, FunctionType, MethodType, Modu
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.polynomial._polybase import ABCPolyBase
 
 from symgrad.errors import (
+    ArgumentError,
     ArgumentValueError,
     ConcretizationError,
     LeakedTracerError,
@@ -51,9 +53,9 @@ from symgrad.trace.lines import (
 )
 from symgrad.trace.nested import settled, touches
 from symgrad.trace.numpy.answers import answered
-from symgrad.trace.numpy.creation import DRAWS, MAKERS, frozen, of_lists
+from symgrad.trace.numpy.creation import DRAWS, MAKERS, coefficients, frozen, of_lists
 from symgrad.trace.numpy.own import ERRORS, POLYNOMIALS, REFUSED, indexed, of_polynomials
-from symgrad.trace.remedies import module_of, remedy
+from symgrad.trace.remedies import REASONS, module_of, remedy, unanswered
 from symgrad.trace.state import active, beside, current
 from symgrad.trace.tracer import ASKED
 
@@ -132,24 +134,114 @@ class Vectorized(Replaced):
             )
         given = dict(enumerate(args)) | kwargs
         mapped = [place for place in given if place not in own.excluded]
-        if own.signature is not None or not callable(own.pyfunc) or not mapped:
+        signature = own._in_and_out_core_dims  # noqa: SLF001 - what NumPy reads of signature=
+        if not callable(own.pyfunc):
             raise UnsupportedError(
-                "np.vectorize with signature=, or with every argument excluded, of traced arrays", line=user_line(),
-                instead="sg.vmap(f)(x), or the function on arrays itself",
-            )
-        arrays = np.broadcast_arrays(*[lift(settled(given[place])) for place in mapped])
-        shape = arrays[0].shape
+                "np.vectorize without a function, of traced arrays", line=user_line(),
+                instead="sg.vmap(f)(x), or the function on arrays itself")
+        if not mapped and signature is None:
+            return own.pyfunc(*args, **kwargs)
+        inner, outer = signature or ([()] * len(mapped), None)
+        if len(inner) != len(mapped):
+            raise ArgumentError(
+                f"np.vectorize(..., signature={own.signature!r}) takes {len(inner)} arguments, not {len(mapped)}",
+                line=user_line())
+        sizes: dict[str, Any] = {}
+        arrays = [lift(settled(given[place])) for place in mapped]
+        shape: Any = np.broadcast_shapes(*[
+            x.shape[: x.ndim - len(_sized(own, x, names, sizes))] for x, names in zip(arrays, inner, strict=True)])
         if not all(type(extent) is int and extent for extent in shape):
             raise UnsupportedError(
                 "np.vectorize over unknown extents, or none", line=user_line(), instead="sg.vmap(f)(x)")
+        arrays = [np.broadcast_to(x, (*shape, *[sizes[n] for n in names]))
+                  for x, names in zip(arrays, inner, strict=True)]
         rows = zip(*[[one[place] for place in np.ndindex(*shape)] for one in arrays], strict=True)
         calls = [given | dict(zip(mapped, row, strict=True)) for row in rows]
         found = [own.pyfunc(*[call[k] for k in range(len(args))], **{k: call[k] for k in kwargs}) for call in calls]
-        results = [*zip(*found, strict=True)] if isinstance(found[0], tuple) else [found]
-        made = tuple([np.reshape(np.stack([lift(settled(v)) for v in each]), shape) for each in results])
+        several = isinstance(found[0], tuple)
+        results = [[lift(settled(v)) for v in each] for each in (zip(*found, strict=True) if several else [found])]
+        outer = [()] * len(results) if outer is None else outer
+        if len(outer) != len(results):
+            raise ArgumentValueError(
+                f"np.vectorize(..., signature={own.signature!r}) of a function of {len(results)} results",
+                line=user_line())
+        cores = [tuple([sizes[n] for n in _sized(own, each[0], names, sizes)])
+                 for each, names in zip(results, outer, strict=True)]
+        made = tuple([np.reshape(np.stack([np.broadcast_to(v, core) for v in each]), (*shape, *core))
+                      for each, core in zip(results, cores, strict=True)])
         made = tuple([x.astype(kind) for x, kind in zip(made, own.otypes, strict=True)]) if own.otypes else made
-        return made if isinstance(found[0], tuple) else made[0]
+        return made if several else made[0]
 
+
+def _sized(own: Any, x: Any, names: Any, sizes: dict[str, Any]) -> Any:
+    """Note the extents of an array's last axes by their names in a signature, which it returns."""
+    last = x.shape[x.ndim - len(names) :]
+    same = len(last) == len(names) and all(
+        sizes.setdefault(n, extent) == extent for n, extent in zip(names, last, strict=True))
+    if not same:
+        known = "".join([f", {n} is {extent}" for n, extent in sizes.items()])
+        raise ArgumentValueError(
+            f"np.vectorize(..., signature={own.signature!r}) of an array of shape {x.shape}, which is to end in "
+            f"({','.join(names)}){known}", line=user_line())
+    return names
+
+
+class OfPolynomial(Replaced):
+    """A stand-in for a method of NumPy's polynomials that asks for values of coefficients, where these are traced."""
+
+    @passes_on
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the method itself, or what answers it."""
+        held = [list(vars(a).values()) if isinstance(a, (np.poly1d, ABCPolyBase)) else a for a in args]
+        traced = current() is not None and touches((held, kwargs))
+        return (self.when_traced if traced else self.original)(*args, **kwargs)
+
+
+def _poly1d(own: np.poly1d, c_or_r: Any, r: Any = False, variable: Any = None) -> None:
+    """As ``np.poly1d(...)``; coefficients in front that are 0 stay."""
+    given = lift(settled(coefficients(c_or_r)))
+    given = np.atleast_1d(lift(np.poly(given) if r else given))
+    if given.ndim > 1:
+        raise ArgumentValueError("Polynomial must be 1d only.", line=user_line())
+    given = given if len(given) else np.zeros(1, given.dtype)
+    own.__dict__.update(coeffs=given, _variable=variable or getattr(c_or_r, "variable", "x"))
+
+
+def _poly1d_called(own: np.poly1d, val: Any) -> Any:
+    """As its value at numbers; at a polynomial one with no more coefficients than it has."""
+    if not isinstance(val, np.poly1d):
+        return np.polyval(own.coeffs, val)
+    first, *others = own.coeffs
+    return functools.reduce(lambda total, c: total * val + c, others, np.poly1d([first]))
+
+
+def _poly1d_divided(own: np.poly1d, other: Any, *, swapped: bool = False) -> Any:
+    """As the quotient and the rest of two polynomials; by a number it is one of each coefficient."""
+    if np.isscalar(other) or getattr(other, "is_number", False):
+        return np.poly1d(other / own.coeffs if swapped else own.coeffs / other)
+    pair = own.coeffs, coefficients(other)
+    return tuple(map(np.poly1d, np.polydiv(*pair[::-1] if swapped else pair)))
+
+
+def _fitted(kind: Any, x: Any, y: Any, deg: Any, domain: Any = None, *args: Any, **kwargs: Any) -> Any:
+    """As the fit of a class of numpy.polynomial; its domain is made wider where all places are one."""
+    if domain is None:
+        x = lift(settled(x))
+        low, high = np.min(x), np.max(x)
+        domain = np.stack([np.where(low == high, low - 1, low), np.where(low == high, high + 1, high)])
+    return _FIT.__func__(kind, x, y, deg, domain, *args, **kwargs)
+
+
+def _series_called(own: Any, arg: Any) -> Any:
+    """As its value; of a series by one of its degree: what NumPy begins with is 0 times another."""
+    found = _CALL(own, arg)
+    if isinstance(arg, ABCPolyBase):
+        found.coef = found.coef[: (len(own.coef) - 1) * (len(arg.coef) - 1) + 1]
+    return found
+
+
+_FIT: Any = vars(ABCPolyBase)["fit"]
+_CALL: Any = ABCPolyBase.__call__
 
 # -- calls that ask no protocol: ufuncs of lists, casts by scalar types
 
@@ -409,6 +501,8 @@ def _named_error(error: Exception, name: str, function: Any, *, traced: bool) ->
     cause = error if isinstance(error, SymgradError) else error.__cause__ or error.__context__
     line = user_line()
     instead = remedy(function)
+    if traced and raised_in_library(error) and function.__name__ in REASONS:
+        return UnsupportedError(unanswered(name, function), line=line, instead=instead)
     if isinstance(cause, SymgradError) and (cause is error or raised_in_library(error)):
         what = re.sub(r"^[\w.]+\(\.\.\.\): ", "", cause.what)  # its own Python, of which the user knows nothing
         said = what if name in what else f"{name}: {what}"
@@ -419,7 +513,7 @@ def _named_error(error: Exception, name: str, function: Any, *, traced: bool) ->
     if not traced or not raised_in_library(error):
         return error
     if isinstance(error, (TypeError, *_OF_OBJECTS)):  # of compiled code, which got a traced array
-        return UnsupportedError(f"{name} has no answer for traced arrays", line=line, instead=instead)
+        return UnsupportedError(unanswered(name, function), line=line, instead=instead)
     kind = next(made for raised, made in REFUSED.items() if isinstance(error, raised))
     chosen = instead if isinstance(error, IndexError) else None  # by values, not by what the user gave
     return kind(f"{name}: {error}", line=line, instead=chosen)  # type: ignore[no-any-return]
@@ -517,6 +611,14 @@ def _numpy_rows() -> list[Row]:
     return [
         (names, *[a | b for a, b in zip(of_numpy, joining, strict=True)]), _row_of(np.linalg, _functions(np.linalg)),
         _row_of(np.vectorize, {"__call__": None}, Vectorized),
+        _row_of(np.poly1d, {
+            "__init__": _poly1d, "__call__": _poly1d_called, "__truediv__": _poly1d_divided,
+            "__rtruediv__": functools.partial(_poly1d_divided, swapped=True),
+            "integ": lambda own, m=1, k=0: np.poly1d(answered(np.polyint, (own.coeffs, m, settled(k)), {})),
+        }, OfPolynomial),
+        (ABCPolyBase, {"fit": _FIT, "__call__": _CALL}, {
+            "fit": classmethod(InPython(_FIT.__func__, "fit", _fitted)),
+            "__call__": OfPolynomial(_CALL, "__call__", _series_called)}),
         *[_row_of(module, dict.fromkeys(sorted(DRAWS & set(vars(module))), frozen(shown))) for module, shown in drawn],
     ]
 
