@@ -240,6 +240,19 @@ _OF_OBJECTS: tuple[type[Exception], ...] = (AttributeError, KeyError, NotImpleme
 _CAUGHT: tuple[type[Exception], ...] = (*ERRORS, *_OF_OBJECTS)
 
 
+@contextmanager
+def in_python(*, traced: bool = True) -> Iterator[None]:
+    """Let SciPy's own Python run on traced values, or be run by one that asks nobody."""
+    if traced:
+        _put_inside()
+    before, active.scipy = active.scipy, int(traced)
+    try:
+        with np.errstate(all="ignore") if traced else nullcontext():  # of numbers that are dropped
+            yield
+    finally:
+        active.scipy = before
+
+
 class OfScipy(Replaced):
     """A stand-in for a Python function of SciPy's: its answer, or its own Python run on traced values."""
 
@@ -281,16 +294,11 @@ class OfScipy(Replaced):
 
     @passes_on
     def _run(self, args: Any, kwargs: Any, *, traced: bool) -> Any:
-        if traced:
-            _put_inside()
-        active.scipy = int(traced)
         try:
-            with np.errstate(all="ignore") if traced else nullcontext():  # of numbers that are dropped
+            with in_python(traced=traced):
                 return self.original(*args, **kwargs)
         except _CAUGHT as error:
             raise _named_error(error, self.said(args), self.original, traced=traced) from None
-        finally:
-            active.scipy = 0
 
     def __reduce__(self) -> Any:
         return getattr, (sys.modules[self.original.__module__], self.original.__name__)
