@@ -102,8 +102,9 @@ def _root(rising: Callable[[Any], Any], low: Any, high: Any) -> Any:
     one = np.ones_like(low)
     start = np.int64(0), low, -np.inf * one, high, np.inf * one, low, -np.inf * one
     _, x, f, y, g, *_ = while_loop(goes_on, step, start)
-    best = np.where(np.abs(f) <= np.abs(g), x, y)
-    return np.where(is_done(x, f, y) & np.isfinite(f + best), best, np.nan)
+    nearest = np.minimum(np.abs(f), np.abs(g))
+    found = is_done(x, f, y) & (nearest < np.inf)
+    return np.where(found, np.where(np.abs(f) == nearest, x, y), np.nan)
 
 
 def _quantile(dist: Any, chance: Any, above: Any, *shapes: Any) -> Any:
@@ -146,36 +147,40 @@ def _quantile(dist: Any, chance: Any, above: Any, *shapes: Any) -> Any:
 
 # -- moments and entropies of continuous distributions
 
-_PLACES = np.arange(-52, 33) / 10
+_PLACES = np.arange(-52, 32) / 10
 _RISES = 1 / (1 + np.exp(-math.pi * np.sinh(_PLACES)))
-_CHANCES = 0.5 * _RISES
+_CHANCES, _ABOVE = np.tile(0.5 * _RISES, (2, 1)), np.array([[False], [True]])
 _WEIGHTS = 0.05 * math.pi * np.cosh(_PLACES) * _RISES / (1 + np.exp(math.pi * np.sinh(_PLACES)))
-_LEVELS = np.array([[1.0] * 85, [2, 0] * 42 + [2], [4, 0, 0, 0] * 21 + [4]])
-"""Chances up to a half, their weights, and those of every second and of every fourth, which tell how far it is off."""
+_LEVELS = np.array([[1.0] * 84, [2, 0] * 42, [4, 0, 0, 0] * 21])
+"""Chances up to a half in either tail, their weights, and which are of a sum of all, of every second and fourth."""
 
 CLOSE = 1e-10
+"""How far off a sum may be in proportion to that of its terms' sizes."""
 
 
 def _expected(dist: Any, function: Callable[..., Any], *shapes: Any) -> Any:
-    """Return the mean of a function of a variable; NaN where the sum is not known to be as close as `CLOSE`."""
-    columns = [shape[..., None] for shape in _floats(*shapes)] if shapes else []
-    like = columns[0] * 0 if columns else np.zeros(1)
-    chance, weights = like + _CHANCES, like + _WEIGHTS
-    sides = [_own(dist, "_ppf", chance, *columns), _own(dist, "_isf", chance, *columns)]
-    total, size, off, first = 0.0, 0.0, 0.0, 0.0
-    for x, above in zip(sides, (False, True), strict=True):
-        x = _quantile(dist, chance, above, *columns) if x is None else lift(x)
-        reached = (dist._sf if above else dist._cdf)(x, *columns)  # noqa: SLF001
-        known = np.abs(reached - chance) < 1e-3 * chance  # SciPy's own is 1 less the other side, of some
-        y = function(x, *columns)
-        parts = weights * np.where(known, y, 0)
-        total = total + np.sum(parts[..., None, :] * _LEVELS, axis=-1)
-        size = size + np.sum(np.abs(parts), axis=-1)
-        off = off + np.sum(np.where(known, 0, np.abs(weights * y)), axis=-1) + 3 * np.abs(parts[..., 0])
-    fine, middle, coarse = [total[..., k] for k in range(3)]
+    """Return the mean of a function of a variable: infinite where it grows as the inverse of a chance, or faster.
+
+    It is NaN where it is not known to be `CLOSE`: that is told by how fast the sums of every fourth, every second and
+    all terms come together, by how well SciPy's function knows the chances, and by what is lost of a tail where it does
+    not, as it is 1 less the other one.
+    """
+    columns = [shape[..., None, None] for shape in _floats(*shapes)]
+    chance = (columns[0] * 0 if columns else np.zeros((1, 1))) + _CHANCES
+    x = _quantile(dist, chance, _ABOVE, *columns)
+    wrong = np.abs(np.where(_ABOVE, dist._sf(x, *columns), dist._cdf(x, *columns)) / chance - 1)  # noqa: SLF001
+    known = wrong < 1e-3
+    y = np.where(known, function(np.where(known, x, 1), *columns), 0)
+    fine, middle, coarse = [np.sum(y * _WEIGHTS * level, axis=(-2, -1)) for level in _LEVELS]
     step, before = np.abs(fine - middle), np.abs(middle - coarse)
-    ratio = np.where(before > step, step / np.where(before > 0, before, 1), 1)
-    return np.where(step * ratio + off <= CLOSE * size, fine, np.nan)
+    sizes = np.abs(y)
+    gone = np.max(sizes, axis=-1) * np.sum(np.where(known, 0, _WEIGHTS), axis=-1) + sizes[..., 0] * _WEIGHTS[0]
+    off = step * np.where(before > step, step / np.where(before > 0, before, 1), 1)
+    off = off + np.sum(np.where(known, wrong, 0) * sizes * _WEIGHTS, axis=(-2, -1)) + 4 * np.sum(gone, axis=-1)
+    close = off <= CLOSE * np.sum(sizes * _WEIGHTS, axis=(-2, -1))
+    grows = known[..., 0] & (sizes[..., 0] * _CHANCES[0, 0] >= sizes[..., 4] * _CHANCES[0, 4]) & (sizes[..., 0] > 1)
+    endless = np.sum(np.where(grows, np.copysign(np.inf, y[..., 0]), 0), axis=-1)
+    return np.where(np.any(grows, axis=-1), endless, np.where(close, fine, np.nan))
 
 
 # -- SciPy's methods, of what is computed so
