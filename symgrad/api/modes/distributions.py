@@ -18,7 +18,7 @@ import numpy as np
 from symgrad.api.modes.control import while_loop
 from symgrad.api.modes.gradients import stop_gradient
 from symgrad.api.modes.linearize import vjp
-from symgrad.api.rules.custom import custom_jvp
+from symgrad.api.rules.custom import custom_jvp, outer_input
 from symgrad.errors import SymgradError, UnsupportedError, heard
 from symgrad.ops.arrays.joining import lift
 from symgrad.ops.declare.forms import Late, answers, is_traced
@@ -37,21 +37,36 @@ def _floats(*arrays: Any) -> list[Any]:
     return [x.astype(np.float64) for x in np.broadcast_arrays(*map(lift, arrays))]
 
 
-def _own(dist: Any, name: str, *args: Any, **keywords: Any) -> Any:
-    """Call a distribution's own formula; None where it has none, or none that can be traced for all values at once."""
+def _has(dist: Any, name: str) -> bool:
+    """Whether a distribution has a formula of its own."""
     owner = next(kind for kind in type(dist).__mro__ if name in vars(kind))
-    if owner.__module__.endswith(INFRASTRUCTURE):
-        return None
+    return not owner.__module__.endswith(INFRASTRUCTURE)
+
+
+def _tried(formula: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
+    """Call what SciPy wrote in Python; None where it cannot be traced for all values at once."""
     trace: Any = current()
     branches, before = trace.branches, len(heard.refusals or ())
     trace.branches = None
     try:
-        return getattr(dist, name)(*args, **keywords)
+        return formula(*args, **keywords)
     except (SymgradError, TypeError, ValueError, AttributeError, IndexError, NotImplementedError):
         del (heard.refusals or [])[before:]
         return None
     finally:
         trace.branches = branches
+
+
+def _own(dist: Any, name: str, *args: Any, **keywords: Any) -> Any:
+    """Call a distribution's own formula, where there is one that can be traced."""
+    return _tried(getattr(dist, name), *args, **keywords) if _has(dist, name) else None
+
+
+def _chance(dist: Any, x: Any, above: Any, *shapes: Any) -> Any:
+    """Return the chance to be above, or below; a small one above is 0 where only 1 less the other is known."""
+    below = dist._cdf(x, *shapes)  # noqa: SLF001
+    over = _tried(dist._sf, x, *shapes)  # noqa: SLF001
+    return np.where(above, np.where(below < 1 - 1e-7, 1 - below, 0) if over is None else over, below)
 
 
 # -- quantiles of continuous distributions
@@ -103,7 +118,7 @@ def _root(rising: Callable[[Any], Any], low: Any, high: Any) -> Any:
     start = np.int64(0), low, -np.inf * one, high, np.inf * one, low, -np.inf * one
     _, x, f, y, g, *_ = while_loop(goes_on, step, start)
     nearest = np.minimum(np.abs(f), np.abs(g))
-    found = is_done(x, f, y) & (nearest < np.inf)
+    found = is_done(x, f, y) & (nearest < 1e-3)  # else it jumps there
     return np.where(found, np.where(np.abs(f) == nearest, x, y), np.nan)
 
 
@@ -113,14 +128,14 @@ def _quantile(dist: Any, chance: Any, above: Any, *shapes: Any) -> Any:
     chance, *shapes = _floats(chance, *shapes)
     other = chance > 0.5  # where 1 - chance is exact
     above, chance = above != other, np.where(other, 1 - chance, chance)
-    moved = [k for k, shape in enumerate(shapes) if is_traced(shape)]
+    moved = [k for k, shape in enumerate(shapes) if is_traced(shape) and outer_input([shape.node]) is not None]
 
     def tail(x: Any, above: Any, *given: Any) -> Any:
         every = [*shapes]
         for k, shape in zip(moved, given, strict=True):
             every[k] = shape
         with in_python():
-            return np.where(above, dist._sf(x, *every), dist._cdf(x, *every)), dist._get_support(*every)  # noqa: SLF001
+            return _chance(dist, x, above, *every), dist._get_support(*every)  # noqa: SLF001
 
     def quantile(chance: Any, above: Any, *given: Any) -> Any:
         def rising(x: Any) -> Any:
@@ -168,19 +183,143 @@ def _expected(dist: Any, function: Callable[..., Any], *shapes: Any) -> Any:
     columns = [shape[..., None, None] for shape in _floats(*shapes)]
     chance = (columns[0] * 0 if columns else np.zeros((1, 1))) + _CHANCES
     x = _quantile(dist, chance, _ABOVE, *columns)
-    wrong = np.abs(np.where(_ABOVE, dist._sf(x, *columns), dist._cdf(x, *columns)) / chance - 1)  # noqa: SLF001
-    known = wrong < 1e-3
-    y = np.where(known, function(np.where(known, x, 1), *columns), 0)
+    wrong = np.abs(_chance(dist, x, _ABOVE, *columns) / chance - 1)
+    y = function(np.where(wrong < 1e-3, x, 1), *columns)
+    known = (wrong < 1e-3) & np.isfinite(y)
+    known = np.cumprod(known[..., ::-1], axis=-1)[..., ::-1] > 0  # with all of larger chances
+    sizes = np.where(known, np.abs(y) * _WEIGHTS, 0)
+    size = np.sum(sizes, axis=(-2, -1))
+    y = np.where(known & (sizes > 1e-20 * size[..., None, None]), y, 0)  # derivatives of nothing may overflow
     fine, middle, coarse = [np.sum(y * _WEIGHTS * level, axis=(-2, -1)) for level in _LEVELS]
     step, before = np.abs(fine - middle), np.abs(middle - coarse)
-    sizes = np.abs(y)
-    gone = np.max(sizes, axis=-1) * np.sum(np.where(known, 0, _WEIGHTS), axis=-1) + sizes[..., 0] * _WEIGHTS[0]
     off = step * np.where(before > step, step / np.where(before > 0, before, 1), 1)
-    off = off + np.sum(np.where(known, wrong, 0) * sizes * _WEIGHTS, axis=(-2, -1)) + 4 * np.sum(gone, axis=-1)
-    close = off <= CLOSE * np.sum(sizes * _WEIGHTS, axis=(-2, -1))
-    grows = known[..., 0] & (sizes[..., 0] * _CHANCES[0, 0] >= sizes[..., 4] * _CHANCES[0, 4]) & (sizes[..., 0] > 1)
+    off = off + np.sum(np.where(known, wrong, 0) * sizes, axis=(-2, -1))
+    gone = np.where(known, 0, _WEIGHTS)
+    most = np.max(sizes / _WEIGHTS, axis=-1)
+    off = off + 4 * np.sum(most * np.sum(gone, axis=-1) + sizes[..., 0], axis=-1)
+    rises = sizes[..., ::4][..., :2] / _WEIGHTS[:5:4] * _CHANCES[:, :5:4]
+    grows = known[..., 0] & np.isfinite(size)[..., None] & (rises[..., 0] >= rises[..., 1]) & (rises[..., 0] > 0)
     endless = np.sum(np.where(grows, np.copysign(np.inf, y[..., 0]), 0), axis=-1)
+    close = np.all(known | (_CHANCES < 1e-6), axis=(-2, -1)) & (off <= CLOSE * size)
     return np.where(np.any(grows, axis=-1), endless, np.where(close, fine, np.nan))
+
+
+# -- quantiles and sums of discrete distributions
+
+
+def _least(dist: Any, chance: Any, above: bool, *shapes: Any) -> Any:
+    """Return the least integer with so large a chance below it, or so small a one `above`; it has no derivative."""
+    chance, *shapes = _floats(*stop_gradient([lift(chance), *map(lift, shapes)]))
+
+    def is_reached(k: Any) -> Any:
+        return dist._sf(k, *shapes) <= chance if above else dist._cdf(k, *shapes) >= chance  # noqa: SLF001
+
+    def middle(low: Any, high: Any) -> Any:
+        inside = np.where(np.isinf(high), np.maximum(0, 2 * low + 1), np.floor(0.5 * (low + high)))
+        return np.where(np.isinf(low), np.minimum(-1, np.where(np.isinf(high), -1, 2 * high)), inside)
+
+    def halved(state: Any) -> Any:
+        low, high = state
+        k = middle(low, high)
+        reached = is_reached(k)
+        done = high - low <= 1
+        return np.where(done | reached, low, k), np.where(done | ~reached, high, k)
+
+    low, high = [np.broadcast_to(lift(end) * 1.0, chance.shape) for end in dist._get_support(*shapes)]  # noqa: SLF001
+    valid = (chance > 0) & (chance < 1) & (low <= high)
+    start = np.where(valid, low - 1, 0), np.where(valid, high, 1)
+    pair = _tried(while_loop, lambda state: np.any(state[1] - state[0] > 1), halved, start)
+    if pair is None:
+        pair = None, _added_up(dist, 1 - chance if above else chance, np.where(valid, low, np.nan), high, *shapes)
+    return stop_gradient(np.where(valid, pair[1], np.nan))
+
+
+def _added_up(dist: Any, chance: Any, low: Any, high: Any, *shapes: Any) -> Any:
+    """Find such an integer by adding up, one by one, as SciPy finds the chance itself."""
+
+    def goes_on(state: Any) -> Any:
+        return np.any((state[1] < chance) & (state[0] < high)) & (state[2] < _BLOCK * MOST_BLOCKS)
+
+    def step(state: Any) -> Any:
+        k, total, count = state
+        more = (total < chance) & (k < high)
+        more_total = total + dist._pmf(np.where(more, k + 1, k), *shapes)  # noqa: SLF001
+        return np.where(more, k + 1, k), np.where(more, more_total, total), count + 1
+
+    k, total, _ = while_loop(goes_on, step, (low, dist._pmf(low, *shapes), np.int64(0)))  # noqa: SLF001
+    return np.where((total < chance) & (k < high), np.nan, k)
+
+
+_BLOCK, MOST_BLOCKS = 32, 4000
+
+
+def _series(term: Callable[..., Any], middle: Any, low: Any, high: Any, *given: Any) -> Any:
+    """Add up ``term(k, *given)`` of all k from one integer to another, from one between on in either direction.
+
+    It ends where the largest terms of halves of a block fall so that what follows has no digit; NaN where that takes
+    too long. Its derivative is the sum of the terms' derivatives.
+    """
+
+    def side(direction: int, first: Any, low: Any, high: Any, *given: Any) -> Any:
+        places, columns = direction * np.arange(_BLOCK), [x[..., None] for x in given]
+
+        def step(state: Any) -> Any:
+            count, first, total, size, done = state
+            k = first[..., None] + places
+            inside = (k >= low[..., None]) & (k <= high[..., None]) & ~done[..., None]
+            values = np.where(inside, term(np.where(inside, k, first[..., None]), *columns), 0)
+            sizes = np.abs(values)
+            size = size + np.sum(sizes, axis=-1)
+            before, after = np.max(sizes[..., : _BLOCK // 2], axis=-1), np.max(sizes[..., _BLOCK // 2 :], axis=-1)
+            falls = (after < before) & (_BLOCK * after * after <= 0.1 * EPS * size * (before - after))
+            next_ = first + direction * _BLOCK
+            done = done | falls | (next_ < low) | (next_ > high)
+            return count + 1, next_, total + np.sum(values, axis=-1), size, done
+
+        def goes_on(state: Any) -> Any:
+            return (state[0] < MOST_BLOCKS) & np.logical_not(np.all(state[-1]))
+
+        zero = np.zeros_like(first)
+        start = np.int64(0), first, zero, zero, (first < low) | (first > high) | np.isnan(first)
+        _, _, total, _, done = while_loop(goes_on, step, start)
+        return np.where(done & ~np.isnan(first), total, np.nan)
+
+    def series(middle: Any, low: Any, high: Any, *given: Any) -> Any:
+        with in_python():
+            return side(1, middle, low, high, *given) + side(-1, middle - 1, low, high, *given)
+
+    def slope(place: int, k: Any, *given: Any) -> Any:
+        k, *given = np.broadcast_arrays(k, *given)  # type: ignore[assignment]
+        _, pull = vjp(lambda *given: term(k, *given), *given)
+        return pull(np.ones_like(k))[place]
+
+    implicit = custom_jvp(series)
+
+    @implicit.defjvp
+    def rule(primals: Any, tangents: Any) -> Any:
+        parts = [_series(partial(slope, k), *primals) * tangents[3 + k] for k in range(len(given))]
+        return implicit(*primals), sum(parts[1:], parts[0])
+
+    del rule
+    return implicit(middle, low, high, *given)
+
+
+def _added(dist: Any, function: Callable[..., Any], *shapes: Any) -> Any:
+    """Return the sum of a function of integers and their chances."""
+    shapes = tuple(_floats(*shapes))
+    half = np.zeros(()) + 0.5 + (0 * shapes[0] if shapes else 0)
+    middle = _least(dist, half, False, *shapes)
+    low, high = [np.broadcast_to(lift(end) * 1.0, half.shape) for end in dist._get_support(*shapes)]  # noqa: SLF001
+
+    def term(k: Any, *given: Any) -> Any:
+        with in_python():
+            return function(k, dist._pmf(k, *given))  # noqa: SLF001
+
+    return _series(term, middle, *stop_gradient([low, high]), *shapes)
+
+
+def _entropy_term(_k: Any, p: Any) -> Any:
+    return np.where(p > 0, -p * np.log(np.where(p > 0, p, 1)), 0)
 
 
 # -- SciPy's methods, of what is computed so
@@ -190,18 +329,20 @@ class _General:
     """A distribution as SciPy's methods see it, with the general formulas where its own do not trace."""
 
     def __init__(self, dist: Any) -> None:
-        self.dist = dist
+        self.dist, self.discrete = dist, hasattr(dist, "pmf")
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.dist, name)
 
     def _ppf(self, q: Any, *shapes: Any) -> Any:
         found = _own(self.dist, "_ppf", q, *shapes)
-        return _quantile(self.dist, q, False, *shapes) if found is None else found
+        return (_least if self.discrete else _quantile)(self.dist, q, False, *shapes) if found is None else found
 
     def _isf(self, q: Any, *shapes: Any) -> Any:
         found = _own(self.dist, "_isf", q, *shapes)
-        return _quantile(self.dist, q, True, *shapes) if found is None else found
+        if found is None and not _has(self.dist, "_isf") and not _has(self.dist, "_sf"):
+            found = _own(self.dist, "_ppf", 1 - q, *shapes)  # as SciPy: it has no better one
+        return (_least if self.discrete else _quantile)(self.dist, q, True, *shapes) if found is None else found
 
     def _stats(self, *shapes: Any, **moments: Any) -> Any:
         found = _own(self.dist, "_stats", *shapes, **moments)
@@ -209,11 +350,19 @@ class _General:
 
     def _munp(self, n: int, *shapes: Any) -> Any:
         found = _own(self.dist, "_munp", n, *shapes)
-        return _expected(self.dist, lambda x, *_: x**n, *shapes) if found is None else found
+        if found is not None:
+            return found
+        if self.discrete:
+            return _added(self.dist, lambda k, p: k**n * p, *shapes)
+        return _expected(self.dist, lambda x, *_: x**n, *shapes)
 
     def vecentropy(self, *shapes: Any) -> Any:
         found = _own(self.dist, "_entropy", *shapes)
-        return _expected(self.dist, lambda x, *own: -self.dist._logpdf(x, *own), *shapes) if found is None else found
+        if found is not None:
+            return found
+        if self.discrete:
+            return _added(self.dist, _entropy_term, *shapes)
+        return _expected(self.dist, lambda x, *own: -self.dist._logpdf(x, *own), *shapes)  # noqa: SLF001
 
 
 def _generally(kind: str, name: str) -> None:
@@ -222,10 +371,11 @@ def _generally(kind: str, name: str) -> None:
 
     @answers(method)
     def run(self: Any, *args: Any, **keywords: Any) -> Any:
-        with in_python():
-            return method.function.original(_General(self), *args, **keywords)
+        return method.function.run((_General(self), *args), keywords, traced=True)
 
 
-for _kind, _names in (("rv_continuous", ("ppf", "isf")), ("rv_generic", ("stats", "moment", "entropy"))):
+for _kind, _names in (
+    ("rv_continuous", ("ppf", "isf")), ("rv_discrete", ("ppf", "isf")), ("rv_generic", ("stats", "moment", "entropy")),
+):
     for _name in _names:
         _generally(_kind, _name)

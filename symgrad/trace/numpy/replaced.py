@@ -269,14 +269,14 @@ class OfScipy(Replaced):
         if active.scipy:
             return self.original(*args, **kwargs)
         if traced or not any(map(callable, [*args, *kwargs.values()])):
-            return self._run(args, kwargs, traced=traced)
+            return self.run(args, kwargs, traced=traced)
         before = len(heard.refusals or ())
         try:
-            return self._run(args, kwargs, traced=False)
+            return self.run(args, kwargs, traced=False)
         except ConcretizationError as error:  # a function among them may have read traced values
             try:
                 found = self._answered(args, kwargs) if self.original in SCIPYS else NotImplemented
-                found = self._run(args, kwargs, traced=True) if found is NotImplemented else found
+                found = self.run(args, kwargs, traced=True) if found is NotImplemented else found
             except SymgradError:
                 raise
             except Exception:  # noqa: BLE001 - of compiled code, which got a traced value
@@ -293,7 +293,8 @@ class OfScipy(Replaced):
         return answered(self.original, tuple(given), settled(kwargs))
 
     @passes_on
-    def _run(self, args: Any, kwargs: Any, *, traced: bool) -> Any:
+    def run(self, args: Any, kwargs: Any, *, traced: bool) -> Any:
+        """Run its own Python."""
         try:
             with in_python(traced=traced):
                 return self.original(*args, **kwargs)
