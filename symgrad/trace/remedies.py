@@ -56,7 +56,9 @@ OTHERWISE: dict[str, str] = {
     "rankdata": "np.argsort(np.argsort(x)) + 1, of values that differ",
     "gaussian_kde": "np.mean(scipy.stats.norm.pdf(q[:, None], x, h), axis=1), at the places q with the width h",
     "fit":
-    "the optimum found outside, with the gradient of -np.sum(scipy.stats.norm.logpdf(x, loc, scale)) or its like",
+    "the minimum found outside of the distribution's nnlf(theta, x), which is traced: sg.value_and_grad has its slopes",
+    "expect": "np.trapezoid(func(x) * distribution.pdf(x), x) at places x, or np.sum(func(k) * distribution.pmf(k)) over "
+    "integers k, as many as func asks for",
     **dict.fromkeys(
         ("pdf", "logpdf", "pmf", "logpmf", "cdf", "logcdf", "sf", "logsf", "ppf", "isf"),
         "its formula of np.* and scipy.special functions; docs/scipy.md lists the distributions that have an answer"),

@@ -23,6 +23,7 @@ from symgrad.errors import SymgradError, UnsupportedError, heard
 from symgrad.ops.arrays.joining import lift
 from symgrad.ops.declare.forms import Late, answers, is_traced
 from symgrad.trace.numpy.replaced import in_python
+from symgrad.trace.remedies import OTHERWISE
 from symgrad.trace.state import active, current
 
 INFRASTRUCTURE = "stats._distn_infrastructure"
@@ -301,7 +302,7 @@ def _series(term: Callable[..., Any], middle: Any, low: Any, high: Any, *given: 
         return implicit(*primals), sum(parts[1:], parts[0])
 
     del rule
-    return implicit(middle, low, high, *given)
+    return (implicit if given else series)(middle, low, high, *given)
 
 
 def _added(dist: Any, function: Callable[..., Any], *shapes: Any) -> Any:
@@ -372,6 +373,36 @@ def _generally(kind: str, name: str) -> None:
     @answers(method)
     def run(self: Any, *args: Any, **keywords: Any) -> Any:
         return method.function.run((_General(self), *args), keywords, traced=True)
+
+
+@answers(Late(f"{INFRASTRUCTURE}:rv_continuous.fit"))
+def fit(self: Any, *_: Any, **__: Any) -> Any:
+    raise UnsupportedError(f"scipy.stats.{self.name}.fit of traced values: a search", instead=OTHERWISE["fit"])
+
+
+def _expect(self: Any, func: Any, ends: tuple[Any, Any], *args: Any, **keywords: Any) -> Any:
+    """Return the mean; of a function nobody knows how smooth it is, or how many terms count."""
+    if func is None and ends == (None, None):
+        return self.mean(*args, **keywords)
+    raise UnsupportedError(
+        f"scipy.stats.{self.name}.expect of a function or within bounds, with traced values",
+        instead=OTHERWISE["expect"],
+    )
+
+
+@answers(Late(f"{INFRASTRUCTURE}:rv_continuous.expect"))
+def expect(
+    self: Any, func: Any = None, args: Any = (), loc: Any = 0, scale: Any = 1, lb: Any = None, ub: Any = None,
+    *_: Any, **__: Any,
+) -> Any:
+    return _expect(self, func, (lb, ub), *args, loc=loc, scale=scale)
+
+
+@answers(Late(f"{INFRASTRUCTURE}:rv_discrete.expect"))
+def expect_of_integers(
+    self: Any, func: Any = None, args: Any = (), loc: Any = 0, lb: Any = None, ub: Any = None, *_: Any, **__: Any,
+) -> Any:
+    return _expect(self, func, (lb, ub), *args, loc=loc)
 
 
 for _kind, _names in (
