@@ -44,11 +44,11 @@ def _has(dist: Any, name: str) -> bool:
     return not owner.__module__.endswith(INFRASTRUCTURE)
 
 
-def _tried(formula: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
-    """Call what SciPy wrote in Python; None where it cannot be traced for all values at once."""
+def _tried(formula: Callable[..., Any], *args: Any, for_all: bool = True, **keywords: Any) -> Any:
+    """Call what SciPy wrote in Python; None where it cannot be traced, `for_all` values at once."""
     trace: Any = current()
     branches, before = trace.branches, len(heard.refusals or ())
-    trace.branches = None
+    trace.branches = None if for_all else branches
     try:
         return formula(*args, **keywords)
     except (SymgradError, TypeError, ValueError, AttributeError, IndexError, NotImplementedError):
@@ -123,12 +123,21 @@ def _root(rising: Callable[[Any], Any], low: Any, high: Any) -> Any:
     return np.where(found, np.where(np.abs(f) == nearest, x, y), np.nan)
 
 
-def _quantile(dist: Any, chance: Any, above: Any, *shapes: Any) -> Any:
-    """Return where the chance to be below, or `above`, is this."""
-    chance, above, *shapes = np.broadcast_arrays(lift(chance), lift(above), *map(lift, shapes))
-    chance, *shapes = _floats(chance, *shapes)
-    other = chance > 0.5  # where 1 - chance is exact
-    above, chance = above != other, np.where(other, 1 - chance, chance)
+def _found(dist: Any, chance: Any, above: Any, *shapes: Any) -> Any:
+    """Return where the chance to be below, or `above`, is this, as a constant."""
+    chance, *shapes = stop_gradient([chance, *shapes])  # type: ignore[assignment]
+
+    def rising(x: Any) -> Any:
+        with in_python():
+            ratio = np.log(np.maximum(_chance(dist, x, above, *shapes), 0)) - np.log(chance)
+        return np.where(above, -ratio, ratio)
+
+    ends = [np.broadcast_to(lift(end) * 1.0, chance.shape) for end in dist._get_support(*shapes)]  # noqa: SLF001
+    return stop_gradient(_root(rising, *ends))
+
+
+def _implicit(dist: Any, found: Any, chance: Any, above: Any, *shapes: Any) -> Any:
+    """Return what was found, with its derivatives by the chance and by shapes: those of the implicit function."""
     moved = [k for k, shape in enumerate(shapes) if is_traced(shape) and outer_input([shape.node]) is not None]
 
     def tail(x: Any, above: Any, *given: Any) -> Any:
@@ -136,41 +145,45 @@ def _quantile(dist: Any, chance: Any, above: Any, *shapes: Any) -> Any:
         for k, shape in zip(moved, given, strict=True):
             every[k] = shape
         with in_python():
-            return _chance(dist, x, above, *every), dist._get_support(*every)  # noqa: SLF001
+            return _chance(dist, x, above, *every)
 
-    def quantile(chance: Any, above: Any, *given: Any) -> Any:
-        def rising(x: Any) -> Any:
-            ratio = np.log(np.maximum(tail(x, above, *given)[0], 0)) - np.log(chance)
-            return np.where(above, -ratio, ratio)
-
-        low, high = [np.broadcast_to(lift(end) * 1.0, chance.shape) for end in tail(chance, above, *given)[1]]
-        return _root(rising, low, high)
+    def quantile(found: Any, chance: Any, above: Any, *given: Any) -> Any:
+        del chance, above, given
+        return found * 1.0
 
     implicit = custom_jvp(quantile)
 
     @implicit.defjvp
     def rule(primals: Any, tangents: Any) -> Any:
-        chance, above, *given = primals
+        _, _, above, *given = primals
         x = implicit(*primals)
-        _, pull = vjp(lambda x, *given: tail(x, above, *given)[0], x, *given)
+        _, pull = vjp(lambda x, *given: tail(x, above, *given), x, *given)
         slope, *slopes = pull(np.ones_like(x))
-        rest = [own * tangent for own, tangent in zip(slopes, tangents[2:], strict=True)]
-        return x, (tangents[0] - sum(rest, 0.0)) / slope
+        rest = [own * tangent for own, tangent in zip(slopes, tangents[3:], strict=True)]
+        return x, (tangents[1] - sum(rest, 0.0)) / slope
 
     del rule
-    return implicit(chance, above, *[shapes[k] for k in moved])
+    return implicit(found, chance, above, *[shapes[k] for k in moved])
+
+
+def _quantile(dist: Any, chance: Any, above: bool, *shapes: Any) -> Any:
+    """Return a quantile, found in the tail that it is in."""
+    chance, *shapes = _floats(chance, *shapes)  # type: ignore[assignment]
+    other = chance > 0.5  # where 1 - chance is exact
+    side, chance = other if not above else ~other, np.where(other, 1 - chance, chance)
+    return _implicit(dist, _found(dist, chance, side, *shapes), chance, side, *shapes)
 
 
 # -- moments and entropies of continuous distributions
 
-_PLACES = np.arange(-52, 32) / 10
+_PLACES = np.arange(-52, 32) / 10 + 0.0271828  # none at a place where a density may have a kink
 _RISES = 1 / (1 + np.exp(-math.pi * np.sinh(_PLACES)))
 _CHANCES, _ABOVE = np.tile(0.5 * _RISES, (2, 1)), np.array([[False], [True]])
 _WEIGHTS = 0.05 * math.pi * np.cosh(_PLACES) * _RISES / (1 + np.exp(math.pi * np.sinh(_PLACES)))
 _LEVELS = np.array([[1.0] * 84, [2, 0] * 42, [4, 0, 0, 0] * 21])
 """Chances up to a half in either tail, their weights, and which are of a sum of all, of every second and fourth."""
 
-CLOSE = 1e-10
+CLOSE = 1e-9
 """How far off a sum may be in proportion to that of its terms' sizes."""
 
 
@@ -182,15 +195,18 @@ def _expected(dist: Any, function: Callable[..., Any], *shapes: Any) -> Any:
     not, as it is 1 less the other one.
     """
     columns = [shape[..., None, None] for shape in _floats(*shapes)]
-    chance = (columns[0] * 0 if columns else np.zeros((1, 1))) + _CHANCES
-    x = _quantile(dist, chance, _ABOVE, *columns)
-    wrong = np.abs(_chance(dist, x, _ABOVE, *columns) / chance - 1)
+    chance, above, *columns = np.broadcast_arrays(
+        (columns[0] * 0 if columns else np.zeros((1, 1))) + _CHANCES, _ABOVE, *columns)
+    x = _found(dist, chance, above, *columns)
+    wrong = np.abs(_chance(dist, x, above, *columns) / chance - 1)
     y = function(np.where(wrong < 1e-3, x, 1), *columns)
     known = (wrong < 1e-3) & np.isfinite(y)
     known = np.cumprod(known[..., ::-1], axis=-1)[..., ::-1] > 0  # with all of larger chances
     sizes = np.where(known, np.abs(y) * _WEIGHTS, 0)
     size = np.sum(sizes, axis=(-2, -1))
-    y = np.where(known & (sizes > 1e-20 * size[..., None, None]), y, 0)  # derivatives of nothing may overflow
+    counts = known & (sizes > 1e-20 * size[..., None, None])
+    x, chance = [np.where(counts, value, value[..., -1:]) for value in (x, chance)]  # derivatives of others overflow
+    y = np.where(counts, function(_implicit(dist, x, chance, above, *columns), *columns), 0)
     fine, middle, coarse = [np.sum(y * _WEIGHTS * level, axis=(-2, -1)) for level in _LEVELS]
     step, before = np.abs(fine - middle), np.abs(middle - coarse)
     off = step * np.where(before > step, step / np.where(before > 0, before, 1), 1)
@@ -199,10 +215,10 @@ def _expected(dist: Any, function: Callable[..., Any], *shapes: Any) -> Any:
     most = np.max(sizes / _WEIGHTS, axis=-1)
     off = off + 4 * np.sum(most * np.sum(gone, axis=-1) + sizes[..., 0], axis=-1)
     rises = sizes[..., ::4][..., :2] / _WEIGHTS[:5:4] * _CHANCES[:, :5:4]
-    grows = known[..., 0] & np.isfinite(size)[..., None] & (rises[..., 0] >= rises[..., 1]) & (rises[..., 0] > 0)
+    grows = known[..., 0] & (rises[..., 0] >= rises[..., 1]) & (rises[..., 0] > 0)
     endless = np.sum(np.where(grows, np.copysign(np.inf, y[..., 0]), 0), axis=-1)
     close = np.all(known | (_CHANCES < 1e-6), axis=(-2, -1)) & (off <= CLOSE * size)
-    return np.where(np.any(grows, axis=-1), endless, np.where(close, fine, np.nan))
+    return np.where(np.any(grows, axis=-1), endless, fine * np.where(close, 1, np.nan))  # NaN its derivative, too
 
 
 # -- quantiles and sums of discrete distributions
@@ -347,6 +363,8 @@ class _General:
 
     def _stats(self, *shapes: Any, **moments: Any) -> Any:
         found = _own(self.dist, "_stats", *shapes, **moments)
+        if found is None:
+            found = _own(self.dist, "_stats", *shapes, for_all=False, **moments)
         return (None,) * 4 if found is None else found
 
     def _munp(self, n: int, *shapes: Any) -> Any:

@@ -379,6 +379,8 @@ _FORMULAS: dict[str, Callable[..., Any]] = {
     "special._ufuncs._nbinom_pmf": _in_double(lambda x, n, p: np.exp(
         gammaln(n + x) - gammaln(x + 1) - gammaln(n) + xlogy(n, p) + xlog1py(x, -p))),
     **{f"special._ufuncs._{name}": formula for name, formula in _MOMENTS.items()},
+    "special._ufuncs._cauchy_ppf": lambda p, loc, scale: loc - scale / np.tan(math.pi * np.where(p < 0.5, p, p - 1)),
+    "special._ufuncs._cauchy_isf": lambda p, loc, scale: loc + scale / np.tan(math.pi * np.where(p < 0.5, p, p - 1)),
     "special._ufuncs._scaled_exp1": lambda x: _scaled_exp1(floating(x)),
     "special._ufuncs._nbinom_cdf": lambda x, n, p: betainc(n, x + 1, p),
     "special._ufuncs._nbinom_sf": lambda x, n, p: betaincc(n, x + 1, p),
