@@ -307,8 +307,10 @@ def head(found: list[Row]) -> str:
         lines.append(
             f"| `{room}` | {len(own)} | {traced} | {len(have)} | {len(good)} ({part} of them by some arguments) | "
             f"{100 * len(good) / len(have):.1f} % | {complex_} |\n")
-    table = [line.split("|") for line in SCIPYS.read_text(encoding="utf-8").splitlines() if line.count("|") == 8]
-    cells = [cell.strip() for line in table[2:] for cell in line[2:8]]
+    lines_of = SCIPYS.read_text(encoding="utf-8").splitlines()
+    table, others = [[line.split("|") for line in lines_of if line.count("|") == bars][2:] for bars in (8, 12)]
+    cells = [cell.strip() for line in (*table, *others) for cell in line[2:-1]]
+    cells += ["all"] * 10 * (len(table) - len(others))  # which have no row in the table of quantiles and moments
     count = {kind: cells.count(kind) for kind in ("all", "d/dx", "value", "")}
     smooth = count["all"] + count["d/dx"] + count[""]  # whose value alone is there has parameters that are integers
     known = count["all"] + count["d/dx"]

@@ -57,8 +57,8 @@ OTHERWISE: dict[str, str] = {
     "gaussian_kde": "np.mean(scipy.stats.norm.pdf(q[:, None], x, h), axis=1), at the places q with the width h",
     "fit":
     "the minimum found outside of the distribution's nnlf(theta, x), which is traced: sg.value_and_grad has its slopes",
-    "expect": "np.trapezoid(func(x) * distribution.pdf(x), x) at places x, or np.sum(func(k) * distribution.pmf(k)) over "
-    "integers k, as many as func asks for",
+    "expect":
+    "np.trapezoid(func(x) * distribution.pdf(x), x) at places x, or np.sum(func(k) * distribution.pmf(k)) of integers",
     **dict.fromkeys(
         ("pdf", "logpdf", "pmf", "logpmf", "cdf", "logcdf", "sf", "logsf", "ppf", "isf"),
         "its formula of np.* and scipy.special functions; docs/scipy.md lists the distributions that have an answer"),

@@ -24,7 +24,7 @@ from symgrad.ops.arrays.joining import lift
 from symgrad.ops.declare.forms import Late, answers, is_traced
 from symgrad.trace.numpy.replaced import in_python
 from symgrad.trace.remedies import OTHERWISE
-from symgrad.trace.state import active, current
+from symgrad.trace.state import current
 
 INFRASTRUCTURE = "stats._distn_infrastructure"
 EPS = np.finfo(float).eps
@@ -63,11 +63,20 @@ def _own(dist: Any, name: str, *args: Any, **keywords: Any) -> Any:
     return _tried(getattr(dist, name), *args, **keywords) if _has(dist, name) else None
 
 
+LEAST = 1e-7
+"""So small a chance is known to 1e-9 as 1 less another."""
+
+
 def _chance(dist: Any, x: Any, above: Any, *shapes: Any) -> Any:
     """Return the chance to be above, or below; a small one above is 0 where only 1 less the other is known."""
     below = dist._cdf(x, *shapes)  # noqa: SLF001
     over = _tried(dist._sf, x, *shapes)  # noqa: SLF001
-    return np.where(above, np.where(below < 1 - 1e-7, 1 - below, 0) if over is None else over, below)
+    return np.where(above, np.where(below < 1 - LEAST, 1 - below, 0) if over is None else over, below)
+
+
+def _support(dist: Any, like: Any, *shapes: Any) -> list[Any]:
+    """Return the ends of the support, of an array's shape."""
+    return [np.broadcast_to(lift(end) * 1.0, like.shape) for end in dist._get_support(*shapes)]  # noqa: SLF001
 
 
 # -- quantiles of continuous distributions
@@ -119,21 +128,23 @@ def _root(rising: Callable[[Any], Any], low: Any, high: Any) -> Any:
     start = np.int64(0), low, -np.inf * one, high, np.inf * one, low, -np.inf * one
     _, x, f, y, g, *_ = while_loop(goes_on, step, start)
     nearest = np.minimum(np.abs(f), np.abs(g))
-    found = is_done(x, f, y) & (nearest < 1e-3)  # else it jumps there
+    found = is_done(x, f, y) & ~np.isnan(f) & ~np.isnan(g)
     return np.where(found, np.where(np.abs(f) == nearest, x, y), np.nan)
 
 
 def _found(dist: Any, chance: Any, above: Any, *shapes: Any) -> Any:
     """Return where the chance to be below, or `above`, is this, as a constant."""
-    chance, *shapes = stop_gradient([chance, *shapes])  # type: ignore[assignment]
+    chance, *shapes = stop_gradient([chance, *shapes])
 
     def rising(x: Any) -> Any:
         with in_python():
             ratio = np.log(np.maximum(_chance(dist, x, above, *shapes), 0)) - np.log(chance)
         return np.where(above, -ratio, ratio)
 
-    ends = [np.broadcast_to(lift(end) * 1.0, chance.shape) for end in dist._get_support(*shapes)]  # noqa: SLF001
-    return stop_gradient(_root(rising, *ends))
+    ends = _support(dist, chance, *shapes)
+    known = _tried(dist._sf, chance, *shapes) is not None  # noqa: SLF001
+    found = _root(rising, *ends)
+    return stop_gradient(found if known else np.where(above & (chance < LEAST), np.nan, found))
 
 
 def _implicit(dist: Any, found: Any, chance: Any, above: Any, *shapes: Any) -> Any:
@@ -176,15 +187,14 @@ def _quantile(dist: Any, chance: Any, above: bool, *shapes: Any) -> Any:
 
 # -- moments and entropies of continuous distributions
 
-_PLACES = np.arange(-52, 32) / 10 + 0.0271828  # none at a place where a density may have a kink
-_RISES = 1 / (1 + np.exp(-math.pi * np.sinh(_PLACES)))
-_CHANCES, _ABOVE = np.tile(0.5 * _RISES, (2, 1)), np.array([[False], [True]])
-_WEIGHTS = 0.05 * math.pi * np.cosh(_PLACES) * _RISES / (1 + np.exp(math.pi * np.sinh(_PLACES)))
-_LEVELS = np.array([[1.0] * 84, [2, 0] * 42, [4, 0, 0, 0] * 21])
-"""Chances up to a half in either tail, their weights, and which are of a sum of all, of every second and fourth."""
+_PLACES = np.arange(-82, 50) / 16
+_RISES, _ABOVE = 1 / (1 + np.exp(-math.pi * np.sinh(_PLACES))), np.array([[False], [True]])
+_WEIGHTS = math.pi / 16 * np.cosh(_PLACES) * _RISES / (1 + np.exp(math.pi * np.sinh(_PLACES)))
+_LEVELS = np.array([[1.0] * 132, [2, 0] * 66, [4, 0, 0, 0] * 33])
+"""Parts of a chance, their weights, and which are of a sum of all, of every second and of every fourth."""
 
-CLOSE = 1e-9
-"""How far off a sum may be in proportion to that of its terms' sizes."""
+CLOSE, LOOSE = 1e-9, 0.1
+"""How far off a sum may be in proportion to that of its terms' sizes, and one chance to the one that is asked for."""
 
 
 def _expected(dist: Any, function: Callable[..., Any], *shapes: Any) -> Any:
@@ -195,30 +205,38 @@ def _expected(dist: Any, function: Callable[..., Any], *shapes: Any) -> Any:
     not, as it is 1 less the other one.
     """
     columns = [shape[..., None, None] for shape in _floats(*shapes)]
-    chance, above, *columns = np.broadcast_arrays(
-        (columns[0] * 0 if columns else np.zeros((1, 1))) + _CHANCES, _ABOVE, *columns)
+    above, *columns = np.broadcast_arrays(_ABOVE & (_RISES > 0), *columns)
+    half = _half(dist, above, *columns)
+    chance, weights = half * _RISES, half * _WEIGHTS
     x = _found(dist, chance, above, *columns)
     wrong = np.abs(_chance(dist, x, above, *columns) / chance - 1)
-    y = function(np.where(wrong < 1e-3, x, 1), *columns)
-    known = (wrong < 1e-3) & np.isfinite(y)
+    y = function(np.where(wrong < LOOSE, x, 1), *columns)
+    known = (wrong < LOOSE) & np.isfinite(y)
     known = np.cumprod(known[..., ::-1], axis=-1)[..., ::-1] > 0  # with all of larger chances
-    sizes = np.where(known, np.abs(y) * _WEIGHTS, 0)
+    sizes = np.where(known, np.abs(y) * weights, 0)
     size = np.sum(sizes, axis=(-2, -1))
     counts = known & (sizes > 1e-20 * size[..., None, None])
-    x, chance = [np.where(counts, value, value[..., -1:]) for value in (x, chance)]  # derivatives of others overflow
-    y = np.where(counts, function(_implicit(dist, x, chance, above, *columns), *columns), 0)
-    fine, middle, coarse = [np.sum(y * _WEIGHTS * level, axis=(-2, -1)) for level in _LEVELS]
+    used = [np.where(counts, value, value[..., -1:]) for value in (x, chance)]  # derivatives of others overflow
+    y = np.where(counts, function(_implicit(dist, *used, above, *columns), *columns), 0)
+    fine, middle, coarse = [np.sum(y * weights * level, axis=(-2, -1)) for level in _LEVELS]
     step, before = np.abs(fine - middle), np.abs(middle - coarse)
     off = step * np.where(before > step, step / np.where(before > 0, before, 1), 1)
-    off = off + np.sum(np.where(known, wrong, 0) * sizes, axis=(-2, -1))
-    gone = np.where(known, 0, _WEIGHTS)
-    most = np.max(sizes / _WEIGHTS, axis=-1)
-    off = off + 4 * np.sum(most * np.sum(gone, axis=-1) + sizes[..., 0], axis=-1)
-    rises = sizes[..., ::4][..., :2] / _WEIGHTS[:5:4] * _CHANCES[:, :5:4]
-    grows = known[..., 0] & (rises[..., 0] >= rises[..., 1]) & (rises[..., 0] > 0)
+    gone = np.max(np.abs(y), axis=-1) * np.sum(np.where(known, 0, weights), axis=-1) + sizes[..., 0]
+    off = off + np.sum(np.where(known, wrong, 0) * sizes, axis=(-2, -1)) + 4 * np.sum(gone, axis=-1)
+    first, fifth = [sizes[..., k] / _WEIGHTS[k] * _RISES[k] for k in (0, 4)]
+    grows = known[..., 0] & (first >= fifth) & (first > 0)
     endless = np.sum(np.where(grows, np.copysign(np.inf, y[..., 0]), 0), axis=-1)
-    close = np.all(known | (_CHANCES < 1e-6), axis=(-2, -1)) & (off <= CLOSE * size)
+    close = np.all(known | (chance < 1e-6), axis=(-2, -1)) & (off <= CLOSE * size)
     return np.where(np.any(grows, axis=-1), endless, fine * np.where(close, 1, np.nan))  # NaN its derivative, too
+
+
+def _half(dist: Any, above: Any, *shapes: Any) -> Any:
+    """Return the chances to be below and above a number: 0, where densities have kinks, or else the median."""
+    low, high = _support(dist, above, *shapes)
+    inside = (low < 0) & (high > 0)
+    below = stop_gradient(dist._cdf(np.where(inside, 0.0, np.where(np.isfinite(low), low, high)), *shapes))  # noqa: SLF001
+    below = np.where(inside & (below > 0.05) & (below < 0.95), below, 0.5)
+    return np.where(above, 1 - below, below)
 
 
 # -- quantiles and sums of discrete distributions
@@ -226,7 +244,8 @@ def _expected(dist: Any, function: Callable[..., Any], *shapes: Any) -> Any:
 
 def _least(dist: Any, chance: Any, above: bool, *shapes: Any) -> Any:
     """Return the least integer with so large a chance below it, or so small a one `above`; it has no derivative."""
-    chance, *shapes = _floats(*stop_gradient([lift(chance), *map(lift, shapes)]))
+    chance, *given = _floats(*stop_gradient([lift(chance), *map(lift, shapes)]))
+    shapes = tuple(given)
 
     def is_reached(k: Any) -> Any:
         return dist._sf(k, *shapes) <= chance if above else dist._cdf(k, *shapes) >= chance  # noqa: SLF001
@@ -242,7 +261,7 @@ def _least(dist: Any, chance: Any, above: bool, *shapes: Any) -> Any:
         done = high - low <= 1
         return np.where(done | reached, low, k), np.where(done | ~reached, high, k)
 
-    low, high = [np.broadcast_to(lift(end) * 1.0, chance.shape) for end in dist._get_support(*shapes)]  # noqa: SLF001
+    low, high = _support(dist, chance, *shapes)
     valid = (chance > 0) & (chance < 1) & (low <= high)
     start = np.where(valid, low - 1, 0), np.where(valid, high, 1)
     pair = _tried(while_loop, lambda state: np.any(state[1] - state[0] > 1), halved, start)
@@ -288,7 +307,7 @@ def _series(term: Callable[..., Any], middle: Any, low: Any, high: Any, *given: 
             sizes = np.abs(values)
             size = size + np.sum(sizes, axis=-1)
             before, after = np.max(sizes[..., : _BLOCK // 2], axis=-1), np.max(sizes[..., _BLOCK // 2 :], axis=-1)
-            falls = (after < before) & (_BLOCK * after * after <= 0.1 * EPS * size * (before - after))
+            falls = (after < before) & (_BLOCK * after * after <= 1e-13 * size * (before - after))
             next_ = first + direction * _BLOCK
             done = done | falls | (next_ < low) | (next_ > high)
             return count + 1, next_, total + np.sum(values, axis=-1), size, done
@@ -326,13 +345,13 @@ def _added(dist: Any, function: Callable[..., Any], *shapes: Any) -> Any:
     shapes = tuple(_floats(*shapes))
     half = np.zeros(()) + 0.5 + (0 * shapes[0] if shapes else 0)
     middle = _least(dist, half, False, *shapes)
-    low, high = [np.broadcast_to(lift(end) * 1.0, half.shape) for end in dist._get_support(*shapes)]  # noqa: SLF001
+    ends = stop_gradient(_support(dist, half, *shapes))
 
     def term(k: Any, *given: Any) -> Any:
         with in_python():
             return function(k, dist._pmf(k, *given))  # noqa: SLF001
 
-    return _series(term, middle, *stop_gradient([low, high]), *shapes)
+    return _series(term, middle, *ends, *shapes)
 
 
 def _entropy_term(_k: Any, p: Any) -> Any:
@@ -395,6 +414,7 @@ def _generally(kind: str, name: str) -> None:
 
 @answers(Late(f"{INFRASTRUCTURE}:rv_continuous.fit"))
 def fit(self: Any, *_: Any, **__: Any) -> Any:
+    """Refuse it: what a search finds is no function of the steps that it takes."""
     raise UnsupportedError(f"scipy.stats.{self.name}.fit of traced values: a search", instead=OTHERWISE["fit"])
 
 
@@ -413,6 +433,7 @@ def expect(
     self: Any, func: Any = None, args: Any = (), loc: Any = 0, scale: Any = 1, lb: Any = None, ub: Any = None,
     *_: Any, **__: Any,
 ) -> Any:
+    """Return the mean, if nothing else is asked for."""
     return _expect(self, func, (lb, ub), *args, loc=loc, scale=scale)
 
 
@@ -420,6 +441,7 @@ def expect(
 def expect_of_integers(
     self: Any, func: Any = None, args: Any = (), loc: Any = 0, lb: Any = None, ub: Any = None, *_: Any, **__: Any,
 ) -> Any:
+    """Return the mean, if nothing else is asked for."""
     return _expect(self, func, (lb, ub), *args, loc=loc)
 
 

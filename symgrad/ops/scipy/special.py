@@ -264,8 +264,8 @@ def _scaled_exp1(x: Any) -> Any:
 
 
 def _central(raw: Callable[..., Any], *given: Any) -> tuple[Any, Any, Any, Any]:
-    """Return mean, variance, skewness and excess of the moments about 0, each with whether there is one."""
-    (m1, m2, m3, m4) = [raw(k, *map(floating, given)) for k in (1, 2, 3, 4)]
+    """Return mean, variance, skewness and excess kurtosis by the moments about 0, NaN where there are none."""
+    m1, m2, m3, m4 = [raw(k, *map(floating, given)) for k in (1, 2, 3, 4)]
     variance = m2 - m1 * m1
     third = m3 - m1 * (3 * m2 - 2 * m1 * m1)
     fourth = m4 - m1 * (4 * m3 - m1 * (6 * m2 - 3 * m1 * m1))
@@ -282,7 +282,7 @@ def _noncentral_t(k: int, df: Any, nc: Any) -> Any:
 
 
 def _noncentral_f(k: int, dfn: Any, dfd: Any, nc: Any) -> Any:
-    """Return a moment of the noncentral F distribution by those of the noncentral chi-squared and of 1 / chi-squared."""
+    """Return a moment of the noncentral F distribution by those of chi-squared, noncentral, and of its inverse."""
     once, twice, thrice = dfn + nc, dfn + 2 * nc, dfn + 3 * nc
     above = (once, once**2 + 2 * twice, once**3 + 6 * once * twice + 8 * thrice,
              once**4 + 12 * once**2 * twice + 4 * (11 * dfn * dfn + 44 * dfn * nc + 36 * nc * nc) + 48 * (
