@@ -29,8 +29,8 @@ from symgrad.trace.state import current
 INFRASTRUCTURE = "stats._distn_infrastructure"
 EPS = np.finfo(float).eps
 
-MOST_STEPS = 400
-"""Of a search: a root takes about 12, and as many again as its size has digits."""
+MOST_STEPS = 200
+"""Of a search: a root takes about 12, and some more where it is huge or next to 0."""
 
 
 def _floats(*arrays: Any) -> list[Any]:
@@ -76,7 +76,7 @@ def _chance(dist: Any, x: Any, above: Any, *shapes: Any) -> Any:
 
 def _support(dist: Any, like: Any, *shapes: Any) -> list[Any]:
     """Return the ends of the support, of an array's shape."""
-    return [np.broadcast_to(lift(end) * 1.0, like.shape) for end in dist._get_support(*shapes)]  # noqa: SLF001
+    return [np.broadcast_arrays(lift(end) * 1.0, like)[0] for end in dist._get_support(*shapes)]  # noqa: SLF001
 
 
 # -- quantiles of continuous distributions
@@ -103,7 +103,7 @@ def _root(rising: Callable[[Any], Any], low: Any, high: Any) -> Any:
 
     def is_done(x: Any, f: Any, y: Any) -> Any:
         near = np.minimum(np.minimum(np.abs(x), np.abs(y)), 1e300)
-        return (f == 0) | np.isnan(f) | np.isnan(y) | (np.abs(x - y) <= 2 * EPS * near)
+        return (np.abs(f) <= EPS) | np.isnan(f) | np.isnan(y) | (np.abs(x - y) <= 2 * EPS * near)
 
     def step(state: Any) -> Any:
         count, x, f, y, g, z, h = state
@@ -128,7 +128,7 @@ def _root(rising: Callable[[Any], Any], low: Any, high: Any) -> Any:
     start = np.int64(0), low, -np.inf * one, high, np.inf * one, low, -np.inf * one
     _, x, f, y, g, *_ = while_loop(goes_on, step, start)
     nearest = np.minimum(np.abs(f), np.abs(g))
-    found = is_done(x, f, y) & ~np.isnan(f) & ~np.isnan(g)
+    found = (is_done(x, f, y) | (nearest < 1e-12)) & ~np.isnan(f) & ~np.isnan(g)
     return np.where(found, np.where(np.abs(f) == nearest, x, y), np.nan)
 
 
@@ -190,8 +190,8 @@ def _quantile(dist: Any, chance: Any, above: bool, *shapes: Any) -> Any:
 _PLACES = np.arange(-82, 50) / 16
 _RISES, _ABOVE = 1 / (1 + np.exp(-math.pi * np.sinh(_PLACES))), np.array([[False], [True]])
 _WEIGHTS = math.pi / 16 * np.cosh(_PLACES) * _RISES / (1 + np.exp(math.pi * np.sinh(_PLACES)))
-_LEVELS = np.array([[1.0] * 132, [2, 0] * 66, [4, 0, 0, 0] * 33])
-"""Parts of a chance, their weights, and which are of a sum of all, of every second and of every fourth."""
+_LEVELS = [every * (np.arange(len(_PLACES)) % every == 0) for every in (1.0, 2.0, 4.0, 8.0)]
+"""Parts of a chance, their weights, and which are of a sum of all, of every second, fourth and eighth."""
 
 CLOSE, LOOSE = 1e-9, 0.1
 """How far off a sum may be in proportion to that of its terms' sizes, and one chance to the one that is asked for."""
@@ -200,8 +200,8 @@ CLOSE, LOOSE = 1e-9, 0.1
 def _expected(dist: Any, function: Callable[..., Any], *shapes: Any) -> Any:
     """Return the mean of a function of a variable: infinite where it grows as the inverse of a chance, or faster.
 
-    It is NaN where it is not known to be `CLOSE`: that is told by how fast the sums of every fourth, every second and
-    all terms come together, by how well SciPy's function knows the chances, and by what is lost of a tail where it does
+    It is NaN where it is not known to be `CLOSE`: that is told by how fast the sums of every eighth, fourth, second and
+    of all terms come together, by how well SciPy's function knows the chances, and by what is lost of a tail where it does
     not, as it is 1 less the other one.
     """
     columns = [shape[..., None, None] for shape in _floats(*shapes)]
@@ -218,16 +218,22 @@ def _expected(dist: Any, function: Callable[..., Any], *shapes: Any) -> Any:
     counts = known & (sizes > 1e-20 * size[..., None, None])
     used = [np.where(counts, value, value[..., -1:]) for value in (x, chance)]  # derivatives of others overflow
     y = np.where(counts, function(_implicit(dist, *used, above, *columns), *columns), 0)
-    fine, middle, coarse = [np.sum(y * weights * level, axis=(-2, -1)) for level in _LEVELS]
-    step, before = np.abs(fine - middle), np.abs(middle - coarse)
-    off = step * np.where(before > step, step / np.where(before > 0, before, 1), 1)
+    fine, *others = [np.sum(y * weights * level, axis=(-2, -1)) for level in _LEVELS]
+    step, before, first = [np.abs(a - b) for a, b in zip([fine, *others], others, strict=False)]
+    rate, last = [np.minimum(1, _over(*pair)) for pair in ((before, first), (step, before))]  # of a kink about 1 / 4
+    off = np.maximum(step * np.maximum(rate, last), before * rate**3)  # one of them may be small by chance
     gone = np.max(np.abs(y), axis=-1) * np.sum(np.where(known, 0, weights), axis=-1) + sizes[..., 0]
-    off = off + np.sum(np.where(known, wrong, 0) * sizes, axis=(-2, -1)) + 4 * np.sum(gone, axis=-1)
-    first, fifth = [sizes[..., k] / _WEIGHTS[k] * _RISES[k] for k in (0, 4)]
-    grows = known[..., 0] & (first >= fifth) & (first > 0)
+    off = 30 * off + np.sum(np.where(known, wrong, 0) * sizes, axis=(-2, -1)) + 4 * np.sum(gone, axis=-1)
+    end, fifth = [sizes[..., k] / _WEIGHTS[k] * _RISES[k] for k in (0, 4)]
+    grows = known[..., 0] & (end >= fifth) & (end > 0)
     endless = np.sum(np.where(grows, np.copysign(np.inf, y[..., 0]), 0), axis=-1)
     close = np.all(known | (chance < 1e-6), axis=(-2, -1)) & (off <= CLOSE * size)
     return np.where(np.any(grows, axis=-1), endless, fine * np.where(close, 1, np.nan))  # NaN its derivative, too
+
+
+def _over(a: Any, b: Any) -> Any:
+    """Return a quotient, or 0 where both are."""
+    return np.where(b > 0, a / np.where(b > 0, b, 1), np.where(a > 0, 1, 0))
 
 
 def _half(dist: Any, above: Any, *shapes: Any) -> Any:
