@@ -201,8 +201,8 @@ def _expected(dist: Any, function: Callable[..., Any], *shapes: Any) -> Any:
     """Return the mean of a function of a variable: infinite where it grows as the inverse of a chance, or faster.
 
     It is NaN where it is not known to be `CLOSE`: that is told by how fast the sums of every eighth, fourth, second and
-    of all terms come together, by how well SciPy's function knows the chances, and by what is lost of a tail where it does
-    not, as it is 1 less the other one.
+    of all terms come together, by how well SciPy's function knows the chances, and by what is lost of a tail where it
+    does not, as it is 1 less the other one.
     """
     columns = [shape[..., None, None] for shape in _floats(*shapes)]
     above, *columns = np.broadcast_arrays(_ABOVE & (_RISES > 0), *columns)
@@ -261,19 +261,23 @@ def _least(dist: Any, chance: Any, above: bool, *shapes: Any) -> Any:
         return np.where(np.isinf(low), np.minimum(-1, np.where(np.isinf(high), -1, 2 * high)), inside)
 
     def halved(state: Any) -> Any:
-        low, high = state
+        low, high, count = state
         k = middle(low, high)
         reached = is_reached(k)
         done = high - low <= 1
-        return np.where(done | reached, low, k), np.where(done | ~reached, high, k)
+        return np.where(done | reached, low, k), np.where(done | ~reached, high, k), count + 1
+
+    def goes_on(state: Any) -> Any:
+        return np.any(state[1] - state[0] > 1) & (state[2] < MOST_STEPS)
 
     low, high = _support(dist, chance, *shapes)
     valid = (chance > 0) & (chance < 1) & (low <= high)
-    start = np.where(valid, low - 1, 0), np.where(valid, high, 1)
-    pair = _tried(while_loop, lambda state: np.any(state[1] - state[0] > 1), halved, start)
-    if pair is None:
-        pair = None, _added_up(dist, 1 - chance if above else chance, np.where(valid, low, np.nan), high, *shapes)
-    return stop_gradient(np.where(valid, pair[1], np.nan))
+    ends = _tried(while_loop, goes_on, halved, (np.where(valid, low - 1, 0), np.where(valid, high, 1), np.int64(0)))
+    if ends is None:
+        found = _added_up(dist, 1 - chance if above else chance, np.where(valid, low, np.nan), high, *shapes)
+    else:
+        found = np.where(ends[1] - ends[0] <= 1, ends[1], np.nan)  # beyond 2^53 there are no integers between
+    return stop_gradient(np.where(valid, found, np.nan))
 
 
 def _added_up(dist: Any, chance: Any, low: Any, high: Any, *shapes: Any) -> Any:
@@ -289,7 +293,7 @@ def _added_up(dist: Any, chance: Any, low: Any, high: Any, *shapes: Any) -> Any:
         return np.where(more, k + 1, k), np.where(more, more_total, total), count + 1
 
     k, total, _ = while_loop(goes_on, step, (low, dist._pmf(low, *shapes), np.int64(0)))  # noqa: SLF001
-    return np.where((total < chance) & (k < high), np.nan, k)
+    return np.where((total >= chance) | (k >= high), k, np.nan)
 
 
 _BLOCK, MOST_BLOCKS = 32, 4000
