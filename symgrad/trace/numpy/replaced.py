@@ -131,7 +131,7 @@ class Vectorized(Replaced):
                 instead=f"{remedy(own.pyfunc)}, of arrays",
             )
         given = dict(enumerate(args)) | kwargs
-        mapped = [place for place in given if place not in own.excluded and not isinstance(given[place], (int, float))]
+        mapped = [place for place in given if place not in own.excluded and type(given[place]) not in {int, float}]
         if own.signature is not None or not callable(own.pyfunc) or not mapped:
             raise UnsupportedError(
                 "np.vectorize with signature=, or with every argument excluded, of traced arrays", line=user_line(),
