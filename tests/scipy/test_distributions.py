@@ -208,7 +208,7 @@ def _summary(name: str, method: str) -> str:
 
 
 BY_DAY = frozenset({
-    "alpha", "argus", "boltzmann", "cauchy", "crystalball", "hypergeom", "invgauss", "lomax", "nbinom", "ncx2", "t"})
+    "alpha", "boltzmann", "cauchy", "crystalball", "hypergeom", "invgauss", "lomax", "nbinom", "ncx2", "t"})
 """One of each way: SciPy's formulas, a root, a sum over quantiles or integers, a refusal. All are tried at night."""
 
 
