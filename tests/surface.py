@@ -306,8 +306,10 @@ def head(found: list[Row]) -> str:
         lines.append(_counted(
             room, len(own), kinds.count(SIZES), kinds.count(COMPLEX), traced, len(have), have.count(FULL),
             have.count(SOME)))
-    table = [line.split("|") for line in SCIPYS.read_text(encoding="utf-8").splitlines() if line.count("|") == 8]
-    cells = [cell.strip() for line in table[2:] for cell in line[2:8]]
+    lines_of = SCIPYS.read_text(encoding="utf-8").splitlines()
+    table, others = [[line.split("|") for line in lines_of if line.count("|") == bars][2:] for bars in (8, 12)]
+    cells = [cell.strip() for line in (*table, *others) for cell in line[2:-1]]
+    cells += ["all"] * 10 * (len(table) - len(others))  # which have no row in the table of quantiles and moments
     smooth = len(cells) - cells.count("value")  # whose value alone is there has parameters that are integers
     lines.append(_counted("scipy.stats", len(cells), 0, 0, len(cells) - cells.count(""), smooth, cells.count("all"),
                           cells.count("d/dx")).replace("`scipy.stats`", "methods of `scipy.stats`"))

@@ -77,7 +77,9 @@ OTHERWISE: dict[str, str] = {
     "rankdata": "np.argsort(np.argsort(x)) + 1, of values that differ",
     "gaussian_kde": "np.mean(scipy.stats.norm.pdf(q[:, None], x, h), axis=1), at the places q with the width h",
     "fit":
-    "the optimum found outside, with the gradient of -np.sum(scipy.stats.norm.logpdf(x, loc, scale)) or its like",
+    "the minimum of scipy.stats.norm.nnlf([loc, scale], x) or its like, found outside; it is traced, with a gradient",
+    "expect":
+    "np.trapezoid(f(x) * scipy.stats.norm.pdf(x, loc, scale), x) or its like; a sum of f(k) * pmf(k) over integers k",
     **dict.fromkeys(
         ("pdf", "logpdf", "pmf", "logpmf", "cdf", "logcdf", "sf", "logsf", "ppf", "isf"),
         "its formula of np.* and scipy.special functions; docs/scipy.md lists the distributions that have an answer"),

@@ -28,9 +28,9 @@ from symgrad.errors import (
 )
 from symgrad.ir import shapes
 from symgrad.ir.node import Node
-from symgrad.ir.op import Op
+from symgrad.ir.op import Elementwise, Op
 from symgrad.ops.declare import leaves
-from symgrad.ops.declare.forms import INT, PARTS, is_traced
+from symgrad.ops.declare.forms import INT, PARTS, Late, is_traced, loop_dtypes
 from symgrad.ops.elementwise.selection import astype
 from symgrad.trace.constants import compiled, constant, number, plain
 from symgrad.trace.lines import called, passes_on, stores, subscripts, user_frame, user_line
@@ -778,6 +778,10 @@ def record(trace: Trace, op: Op, inputs: tuple[Any, ...], params: dict[str, Any]
     if active.overrides:
         op = in_force(op)
     nodes = tuple([as_node(trace, value) for value in inputs])
+    if isinstance(op, Elementwise) and isinstance(op.numpy, (np.ufunc, Late)):  # as NumPy casts what it is given
+        loop = loop_dtypes(op.numpy, tuple([node.dtype for node in nodes]))
+        pairs = zip(nodes, loop, strict=False)
+        nodes = tuple([node if node.dtype == dtype else cast(trace, node, dtype) for node, dtype in pairs])
     ordered = tuple([params[name] for name in op.params])
     shape, dtype = op.infer(*nodes, **params)
     graph = trace.graph

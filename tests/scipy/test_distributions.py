@@ -9,10 +9,12 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+import warnings
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+import mpmath as mp
 import numpy as np
 import pytest
 import scipy
@@ -125,6 +127,106 @@ def test_values_and_derivatives(name: str) -> None:
     answered(name)
 
 
+# -- quantiles, moments and entropies
+
+Q = np.array([0.01, 0.1, 0.35, 0.62, 0.9, 0.99])
+SUMMARIES: dict[str, Any] = {
+    "ppf": lambda d, q, *rest, **given: d.ppf(q, *rest, **given),
+    "isf": lambda d, q, *rest, **given: d.isf(q, *rest, **given),
+    "interval": lambda d, q, *rest, **given: np.concatenate(d.interval(q, *rest, **given)),
+    **{name: (lambda d, *rest, name=name, **given: getattr(d, name)(*rest, **given))
+       for name in ("median", "mean", "var", "std", "entropy")},
+    "moment": lambda d, *rest, **given: d.moment(3, *rest, **given),
+    "stats": lambda d, *rest, **given: np.stack(d.stats(*rest, **given)),
+}
+ESTIMATED = {"exponpow.moment": 3e-9, **dict.fromkeys(("johnsonsb.var", "johnsonsb.std", "johnsonsb.stats"), 4e-9)}
+"""Where SciPy's quadrature is off by so much; `test_moments_that_mpmath_knows` has them."""
+NOT_FINITE = frozenset({"pareto.moment", *[f"kappa3.{name}" for name in SUMMARIES]})
+"""What is infinite, where SciPy has NaN or a number."""
+
+
+@cache
+def summarized(name: str) -> dict[str, str]:
+    """Say of each method what is traced, as `answered`; what is NaN where SciPy has a number is none."""
+    return {method: _summary(name, method) for method in SUMMARIES}
+
+
+def _summary(name: str, method: str) -> str:
+    shapes, methods = EXAMPLES[name]
+    discrete, distribution = methods is DISCRETE, getattr(st, name)
+    scaled = {} if discrete else {"loc": 0.3, "scale": 1.7}
+    by_chance = method in {"ppf", "isf", "interval"}
+
+    def call(*given: Any) -> Any:
+        own = dict(zip(scaled, given[len(given) - len(scaled):], strict=True))
+        return SUMMARIES[method](distribution, *given[:len(given) - len(scaled)], **own)
+
+    ends = [0.0, 1.0, 1.5, -0.5] if by_chance and method != "interval" else []
+    start = [*[np.append(Q, ends)] * by_chance, *map(float, shapes), *scaled.values()]
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        expected = np.asarray(call(*start[:by_chance], *shapes, *scaled.values()), float)
+    said = ""
+    try:
+        found = np.asarray(sg.jit(call, options=INTERPRETED)(*start))
+    except SymgradError as error:
+        said = str(error)
+    if said:
+        assert f"scipy.stats.{name}." in said, said
+        return "-"
+    if np.any(np.isnan(found) & ~np.isnan(expected)):
+        return "-"
+    if f"{name}.{method}" in NOT_FINITE:
+        expected = np.where(np.isinf(found), found, expected)
+    close = ESTIMATED.get(f"{name}.{method}", 1e-9)
+    np.testing.assert_allclose(found, expected, rtol=close, atol=1e-12, err_msg=f"{name}.{method}")
+    whole = discrete or name == "erlang"
+    moves = [None if whole and float(s).is_integer() else 0.03 * float(s) for s in shapes]
+    chances = [None if discrete else 0.003 * np.cos(np.arange(len(Q)))] * by_chance
+    start[:by_chance] = [Q] * by_chance
+    finite = np.isfinite(expected if not by_chance else expected[:len(expected) - len(ends)])
+
+    def inside(*given: Any) -> Any:
+        return np.where(finite, call(*given), 0)
+
+    for kind, moved in (("all", moves), ("x", [None] * len(shapes))):
+        line = along(inside, start, [*chances, *moved, *[0.02] * len(scaled)])
+        if all(m is None for m in (*chances, *moved, *scaled)) or (kind == "x" and discrete):
+            return "values"
+        try:
+            got = derived(line)
+        except SymgradError:
+            continue
+        value = sg.jit(line, options=INTERPRETED)  # which is SciPy's, and without the noise of its searches
+        steps = discrete and (by_chance or method == "median")  # which differences may meet
+        want = (value(0.0), 0.0, 0.0) if steps else differences(lambda t, f=value: f(float(t)), 4e-3)  # type: ignore[misc]
+        if np.isfinite(got).all():
+            bound = 1e-5 * max(1.0, *map(abs, want))
+            np.testing.assert_allclose(got, want, rtol=1e-5, atol=bound, err_msg=f"{name}.{method}")
+            return kind
+    return "values"
+
+
+BY_DAY = frozenset({
+    "alpha", "boltzmann", "cauchy", "crystalball", "hypergeom", "invgauss", "lomax", "nbinom", "ncx2", "t"})
+"""One of each way: SciPy's formulas, a root, a sum over quantiles or integers, a refusal. All are tried at night."""
+
+
+@pytest.mark.parametrize("name", [
+    pytest.param(name, marks=[] if name in BY_DAY else pytest.mark.nightly) for name in EXAMPLES])
+def test_quantiles_moments_and_entropies(name: str) -> None:
+    summarized(name)
+
+
+def exceptions() -> str:
+    """Write the table of the distributions of which not each of these is there with all derivatives."""
+    words = {"-": "", "values": "value", "x": "d/dx", "all": "all"}
+    head = f"| distribution | {' | '.join(SUMMARIES)} |\n{'|---' * (1 + len(SUMMARIES))}|\n"
+    have = re.findall(r"^\| (\w+) \|", table().partition("---|\n")[2], re.MULTILINE)
+    rows = [(name, [words[kind] for kind in summarized(name).values()]) for name in have]
+    return head + "".join([f"| {name} | {' | '.join(own)} |\n" for name, own in rows if {*own} != {"all"}])
+
+
 def table() -> str:
     """Write the table of the page."""
     words = {"-": "", "values": "value", "x": "d/dx", "all": "all"}
@@ -137,6 +239,7 @@ def test_the_page_names_every_distribution() -> None:
     """Once: in the table, or among those that are refused, with a reason."""
     page = PAGE.read_text(encoding="utf-8").partition("## Distributions\n")[2]
     answers, _, others = page.partition("### Distributions that are refused")
+    answers = answers.partition("### Quantiles")[0]
     have = re.findall(r"^\| (\w+) \|", answers.replace("| distribution |", ""), re.MULTILINE)
     rows = re.findall(r"^\| ([\w, ]+) \| (\w.*) \|$", others, re.MULTILINE)
     refused = [name for names, _ in rows for name in names.split(", ") if name != "distribution"]
@@ -161,6 +264,7 @@ def test_what_is_refused_is_by_its_name(name: str) -> None:
 @pytest.mark.nightly
 def test_the_page_has_the_table() -> None:
     assert table() in PAGE.read_text(encoding="utf-8")
+    assert exceptions() in PAGE.read_text(encoding="utf-8")
 
 
 NNLF = {
@@ -192,3 +296,91 @@ def test_a_distribution_that_a_closure_names_first():
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert done.stdout == "True\n", done.stderr
+
+
+def test_moments_that_mpmath_knows() -> None:
+    """Where SciPy's quadrature is off by 1e-9: the table compares these with it."""
+    b, (c, d) = 2.697119160358469, (4.3172675099141058, 3.1837781130785063)
+    cube = mp.quad(lambda x: x**3 * b * x ** (b - 1) * mp.exp(1 + x**b - mp.exp(x**b)), [0, 1, 2, 4])
+    found = sg.jit(lambda b: st.exponpow.moment(3, b), options=INTERPRETED)(b)
+    np.testing.assert_allclose(found, float(cube), rtol=1e-12)
+    first, second = [mp.quad(lambda z, n=n: mp.npdf(z) / (1 + mp.exp((c - z) / d)) ** n, [-12, 0, 12]) for n in (1, 2)]
+    found = sg.jit(st.johnsonsb.var, options=INTERPRETED)(c, d)
+    np.testing.assert_allclose(found, float(second - first**2), rtol=1e-12)
+
+
+def test_quantiles_far_out() -> None:
+    """As far as SciPy's functions know the chances: its own searches end before."""
+    def chance(x: float) -> Any:
+        with mp.workdps(30):
+            far = [x - step for step in (2, 0.5, 0.2, 0.1, 0.05, 0.02, 0)]
+            return mp.quad(lambda t: 2 * mp.npdf(t) * mp.ncdf(4 * t), far)
+
+    x = sg.jit(st.skewnorm.ppf, options=INTERPRETED)(np.array([1e-12, 1e-200]), 4.0)
+    np.testing.assert_allclose([float(chance(one)) for one in x], [1e-12, 1e-200], rtol=1e-9)
+    q = np.array([1e-300, 1e-20, 0.3])
+    found = sg.jit(st.gumbel_l.isf, options=INTERPRETED)(q), sg.jit(st.exponnorm.ppf, options=INTERPRETED)(q, 2.0)
+    np.testing.assert_allclose(found[0], np.log(-np.log(q)), rtol=1e-12)
+    np.testing.assert_allclose(st.exponnorm.cdf(found[1], 2.0), q, rtol=1e-9)
+    small = sg.jit(st.ncx2.isf, options=INTERPRETED)(np.array([1e-12, 1e-5]), 3.0, 2.0)
+    assert np.isnan(small[0])  # SciPy's compiled function is not there, and 1 less the other one does not know it
+    np.testing.assert_allclose(small[1], st.ncx2.isf(1e-5, 3, 2), rtol=1e-9)
+
+
+def test_a_quantile_has_derivatives_of_any_order() -> None:
+    x = float(st.invgauss.ppf(0.3, 0.4))
+
+    def density(x: Any) -> Any:
+        return st.invgauss.pdf(x, 0.4)
+
+    f, slope, bend = [float(g(x)) for g in (density, sg.grad(density), sg.grad(sg.grad(density)))]
+    third = sg.grad(sg.grad(sg.grad(lambda q: st.invgauss.ppf(q, 0.4))))(0.3)
+    np.testing.assert_allclose(third, (3 * slope**2 - f * bend) / f**5, rtol=1e-8)
+
+
+def test_what_is_not_known_is_nan() -> None:
+    """A density with a kink elsewhere than at 0, and a series without an end: their values and their derivatives."""
+    for function, *given in ((st.crystalball.entropy, 2.0, 3.0), (st.zipf.entropy, 1.02)):
+        assert all(map(np.isnan, sg.value_and_grad(function)(*given)))
+    value, slope = sg.value_and_grad(st.skewcauchy.entropy)(0.4)
+    np.testing.assert_allclose([value, slope], [np.log(4 * np.pi), 0], rtol=1e-12, atol=1e-12)
+    assert sg.jit(st.pareto.var, options=INTERPRETED)(1.5) == np.inf
+    assert all(np.isnan(sg.jit(st.exponnorm.ppf, options=INTERPRETED)(np.array([np.nan, 0.3]), np.array([2.0, -1.0]))))
+
+
+def test_quantiles_and_sums_in_c() -> None:
+    """Of several elements at once, and in a loop."""
+    q, k = np.linspace(0.01, 0.99, 7)[:, None], np.array([0.5, 2.0])
+    np.testing.assert_allclose(sg.jit(st.exponnorm.ppf)(q, k), st.exponnorm.ppf(q, k), rtol=1e-12)
+    np.testing.assert_allclose(sg.jit(st.poisson.ppf)(q, 4 * k), st.poisson.ppf(q, 4 * k))
+    np.testing.assert_allclose(sg.jit(st.poisson.entropy)(50 * k), st.poisson.entropy(50 * k), rtol=1e-9)
+
+    def thrice(k: Any) -> Any:
+        return sg.scan(lambda x, _: (x + st.exponnorm.ppf(0.3, x * x + 1), None), k, None, length=3)[0]
+
+    sg.check_grads(thrice, (0.5,))
+
+
+@pytest.mark.parametrize(("call", "remedy"), [
+    (st.gamma.fit, r"gamma\.fit of traced values(?s:.*)nnlf"),
+    (lambda x: st.norm.fit(x)[0], r"norm\.fit(?s:.*)nnlf"),
+    (lambda x: st.gamma.rvs(x[0]), r"gamma\.rvs(?s:.*)noise"),
+    (lambda x: st.gamma(x[0]).expect(np.sin), r"gamma\.expect of a function(?s:.*)trapezoid"),
+    (lambda x: st.poisson.expect(np.sin, (x[0],)), r"poisson\.expect of a function(?s:.*)pmf"),
+])
+def test_what_is_refused_says_what_to_write(call: Any, remedy: str) -> None:
+    with pytest.raises(SymgradError, match=rf"scipy\.stats\.{remedy}"):
+        sg.jit(call, options=INTERPRETED)(np.array([0.3, 0.9]))
+
+
+def test_the_mean_as_an_expectation() -> None:
+    assert sg.jit(lambda a: st.gamma(a, 1.0).expect(), options=INTERPRETED)(0.5) == 1.5
+    assert sg.jit(lambda m: st.poisson(m, 1).expect(), options=INTERPRETED)(0.5) == 1.5
+
+
+def test_the_result_of_a_test_is_returned() -> None:
+    """SciPy's class has a property of the name of an attribute."""
+    x = np.array([0.3, 0.5, 0.9])
+    found, expected = sg.jit(lambda x: st.ttest_1samp(x, 0.5), options=INTERPRETED)(x), st.ttest_1samp(x, 0.5)
+    assert type(found) is type(expected)
+    np.testing.assert_allclose([*found, found.df], [*expected, expected.df])

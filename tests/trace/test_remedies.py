@@ -277,7 +277,8 @@ SAME: dict[str, tuple[str, Any]] = {
 """Where the formula ends in what is said in the place of a function, and what it is to give."""
 
 PROPOSED = (
-    "-np.sum(scipy.stats.norm.logpdf(x, loc, scale))", "scipy.integrate.fixed_quad(f, a, b, n=20)[0]",
+    "scipy.stats.norm.nnlf([loc, scale], x)", "np.trapezoid(f(x) * scipy.stats.norm.pdf(x, loc, scale), x)",
+    "scipy.integrate.fixed_quad(f, a, b, n=20)[0]",
     "scipy.signal.lfilter(b, a, x)", "np.interp(x, xp, yp)", "scipy.stats.norm.pdf(q[:, None], x, h)",
     "np.where(mask, x, 0)", "np.sum(x[mask])", "np.mean(x[mask])", "np.isin(x, y)", "sg.unique(x, size=n)",
     "sg.nonzero(mask, size=n)", "sg.flatnonzero(mask, size=n)", "sg.argwhere(mask, size=n)",

@@ -476,7 +476,8 @@ class _Survey:
             kept += [(cell, "cell_contents") for cell in value.__closure__ or ()]
             kept += [(value, name) for name in ("__defaults__", "__kwdefaults__")]
         names = getattr(value, "__dict__", {})
-        kept += [(value, name) for name in names] if type(names) is dict else []
+        cached = {"_ufunc"} if isinstance(value, np.vectorize) else ()  # what it made of a function that it keeps, too
+        kept += [(value, name) for name in names if name not in cached] if type(names) is dict else []
         for holder, name in kept:
             one = _now(partial(getattr, holder), name)
             if isinstance(one, _CONTAINERS):

@@ -63,7 +63,7 @@ if TYPE_CHECKING:
 
     from symgrad.api.report import Cost, Memory
 
-ALSO += [f"symgrad.api.modes.{name}" for name in ("distances", "initial_values", "matrix_functions")]
+ALSO += [f"symgrad.api.modes.{name}" for name in ("distances", "distributions", "initial_values", "matrix_functions")]
 
 Short = Callable[[tuple[Any, ...]], Any]
 

@@ -26,7 +26,10 @@ def lazywhere(cond: Any, arrays: Any, f: Any, fillvalue: Any = None, f2: Any = N
 @answers(Late("_lib.array_api_extra.apply_where"))
 def apply_where(cond: Any, args: Any, f1: Any, f2: Any = None, /, *, fill_value: Any = None, xp: Any = None) -> Any:
     given = args if isinstance(args, (tuple, list)) else (args,)
-    cond, *given = np.broadcast_arrays(lift(cond), *[lift(a) for a in given])
+    numbers = {k: a for k, a in enumerate(given) if type(a) in {int, float}}  # a number of terms, for one
+    cond, *arrays = np.broadcast_arrays(lift(cond), *[lift(a) for k, a in enumerate(given) if k not in numbers])
+    rest = iter(arrays)
+    given = [numbers[k] if k in numbers else next(rest) for k in range(len(given))]
     return np.where(cond, lift(f1(*given)), fill_value if f2 is None else lift(f2(*given)))
 
 

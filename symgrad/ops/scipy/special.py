@@ -272,6 +272,69 @@ def _lower_branch(x: Any) -> Any:
     return np.where(inside, w, np.where(x == 0, -np.inf, np.where(x == -1 / math.e, -1.0, np.nan)))
 
 
+def _scaled_exp1(x: Any) -> Any:
+    """Return x exp(x) E1(x), from 2 on by its continued fraction, DLMF 6.9.1."""
+    far, near = np.maximum(x, 2), np.minimum(x, 2)
+    fraction: Any = far + 81
+    for k in range(40, 0, -1):
+        fraction = far + 2 * k - 1 - k * k / fraction
+    small = near * np.exp(near) * compiled.expn(np.ones_like(near), np.where(near > 0, near, 1))
+    return np.where(x > 2, far / fraction, np.where(x > 0, small, np.where(x == 0, 0.0, np.nan)))
+
+
+# -- moments of distributions
+
+
+def _central(raw: Callable[..., Any], *given: Any) -> tuple[Any, Any, Any, Any]:
+    """Return mean, variance, skewness and excess kurtosis by the moments about 0, NaN where there are none."""
+    m1, m2, m3, m4 = [raw(k, *map(floating, given)) for k in (1, 2, 3, 4)]
+    variance = m2 - m1 * m1
+    third = m3 - m1 * (3 * m2 - 2 * m1 * m1)
+    fourth = m4 - m1 * (4 * m3 - m1 * (6 * m2 - 3 * m1 * m1))
+    return m1, variance, third / variance**1.5, fourth / np.square(variance) - 3
+
+
+def _noncentral_t(k: int, df: Any, nc: Any) -> Any:
+    """Return a moment of the noncentral t distribution: D. Hogben et al., Ann. Math. Stat. 32 (1961)."""
+    square = nc * nc
+    normal = (nc, 1 + square, nc * (3 + square), 3 + square * (6 + square))[k - 1]
+    there = df > k
+    half = np.where(there, 0.5 * df, k)
+    return np.where(there, half ** (0.5 * k) * np.exp(gammaln(half - 0.5 * k) - gammaln(half)) * normal, np.nan)
+
+
+def _noncentral_f(k: int, dfn: Any, dfd: Any, nc: Any) -> Any:
+    """Return a moment of the noncentral F distribution by those of chi-squared, noncentral, and of its inverse."""
+    once, twice, thrice = dfn + nc, dfn + 2 * nc, dfn + 3 * nc
+    above = (once, once**2 + 2 * twice, once**3 + 6 * once * twice + 8 * thrice,
+             once**4 + 12 * once**2 * twice + 4 * (11 * dfn * dfn + 44 * dfn * nc + 36 * nc * nc) + 48 * (
+                 dfn + 4 * nc))[k - 1]
+    below: Any = 1.0
+    for j in range(1, k + 1):
+        below = below * (dfd - 2 * j)
+    return np.where(dfd > 2 * k, (dfd / dfn) ** k * above / below, np.nan)
+
+
+def _hypergeometric_skewness(n: Any, m: Any, total: Any) -> Any:
+    n, m, total = floating(n), floating(m), floating(total)
+    spread = np.sqrt((total - 1) / (n * m * (total - n) * (total - m)))
+    return (total - 2 * n) * (total - 2 * m) * spread / (total - 2)
+
+
+_MOMENTS: dict[str, Callable[..., Any]] = {
+    "nbinom_mean": lambda n, p: n * (1 - p) / p, "nbinom_variance": lambda n, p: n * (1 - p) / (p * p),
+    "nbinom_skewness": lambda n, p: (2 - p) / np.sqrt(n * (1 - p)),
+    "nbinom_kurtosis_excess": lambda n, p: (6 + p * p / (1 - p)) / n,
+    "hypergeom_mean": lambda n, m, total: floating(n) * m / total,
+    "hypergeom_variance": lambda n, m, total: floating(n) * m * (total - n) * (total - m) / (
+        floating(total) * total * (total - 1)),
+    "hypergeom_skewness": _hypergeometric_skewness,
+    **{f"{name}_{what}": (lambda *given, k=k, raw=raw: _central(raw, *given)[k])
+       for name, raw in (("nct", _noncentral_t), ("ncf", _noncentral_f))
+       for k, what in enumerate(("mean", "variance", "skewness", "kurtosis_excess"))},
+    "ncf_kurtosis_excess": lambda *given: 3 + _central(_noncentral_f, *given)[3],  # which SciPy subtracts from it
+}
+
 _FORMULAS: dict[str, Callable[..., Any]] = {
     "beta": _in_double(beta),
     "betaln": _in_double(betaln),
@@ -337,6 +400,10 @@ _FORMULAS: dict[str, Callable[..., Any]] = {
     "special._ufuncs._log1mexp": lambda x: special.log1mexp(floating(x)),
     "special._ufuncs._nbinom_pmf": _in_double(lambda x, n, p: np.exp(
         gammaln(n + x) - gammaln(x + 1) - gammaln(n) + xlogy(n, p) + xlog1py(x, -p))),
+    **{f"special._ufuncs._{name}": formula for name, formula in _MOMENTS.items()},
+    "special._ufuncs._cauchy_ppf": lambda p, loc, scale: loc - scale / np.tan(math.pi * np.where(p < 0.5, p, p - 1)),
+    "special._ufuncs._cauchy_isf": lambda p, loc, scale: loc + scale / np.tan(math.pi * np.where(p < 0.5, p, p - 1)),
+    "special._ufuncs._scaled_exp1": lambda x: _scaled_exp1(floating(x)),
     "special._ufuncs._nbinom_cdf": lambda x, n, p: betainc(n, x + 1, p),
     "special._ufuncs._nbinom_sf": lambda x, n, p: betaincc(n, x + 1, p),
 }

@@ -133,8 +133,9 @@ class Vectorized(Replaced):
                 instead=f"{remedy(own.pyfunc)}, of arrays",
             )
         given = dict(enumerate(args)) | kwargs
-        mapped = [place for place in given if place not in own.excluded]
         signature = own._in_and_out_core_dims  # noqa: SLF001 - what NumPy reads of signature=
+        plain = {int, float} if signature is None else set[type]()
+        mapped = [place for place in given if place not in own.excluded and type(given[place]) not in plain]
         if not callable(own.pyfunc):
             raise UnsupportedError(
                 "np.vectorize without a function, of traced arrays", line=user_line(),
@@ -332,6 +333,19 @@ _OF_OBJECTS: tuple[type[Exception], ...] = (AttributeError, KeyError, NotImpleme
 _CAUGHT: tuple[type[Exception], ...] = (*ERRORS, *_OF_OBJECTS)
 
 
+@contextmanager
+def in_python(*, traced: bool = True) -> Iterator[None]:
+    """Let SciPy's own Python run on traced values, or be run by one that asks nobody."""
+    if traced:
+        _put_inside()
+    before, active.scipy = active.scipy, int(traced)
+    try:
+        with np.errstate(all="ignore") if traced else nullcontext():  # of numbers that are dropped
+            yield
+    finally:
+        active.scipy = before
+
+
 class OfScipy(Replaced):
     """A stand-in for a Python function of SciPy's: its answer, or its own Python run on traced values."""
 
@@ -348,14 +362,14 @@ class OfScipy(Replaced):
         if active.scipy:
             return self.original(*args, **kwargs)
         if traced or not any(map(callable, [*args, *kwargs.values()])):
-            return self._run(args, kwargs, traced=traced)
+            return self.run(args, kwargs, traced=traced)
         before = len(heard.refusals or ())
         try:
-            return self._run(args, kwargs, traced=False)
+            return self.run(args, kwargs, traced=False)
         except ConcretizationError as error:  # a function among them may have read traced values
             try:
                 found = self._answered(args, kwargs) if self.original in SCIPYS else NotImplemented
-                found = self._run(args, kwargs, traced=True) if found is NotImplemented else found
+                found = self.run(args, kwargs, traced=True) if found is NotImplemented else found
             except SymgradError:
                 raise
             except Exception:  # noqa: BLE001 - of compiled code, which got a traced value
@@ -372,17 +386,13 @@ class OfScipy(Replaced):
         return answered(self.original, tuple(given), settled(kwargs))
 
     @passes_on
-    def _run(self, args: Any, kwargs: Any, *, traced: bool) -> Any:
-        if traced:
-            _put_inside()
-        active.scipy = int(traced)
+    def run(self, args: Any, kwargs: Any, *, traced: bool) -> Any:
+        """Run its own Python."""
         try:
-            with np.errstate(all="ignore") if traced else nullcontext():  # of numbers that are dropped
+            with in_python(traced=traced):
                 return self.original(*args, **kwargs)
         except _CAUGHT as error:
             raise _named_error(error, self.said(args), self.original, traced=traced) from None
-        finally:
-            active.scipy = 0
 
     def __reduce__(self) -> Any:
         return getattr, (sys.modules[self.original.__module__], self.original.__name__)

@@ -1,0 +1,462 @@
+"""Quantiles, moments and entropies of SciPy's distributions, where its own formulas do not trace.
+
+A quantile is the root of the distribution function, in the tail that it is in; its derivatives, of any order, are those
+of the implicit function. What SciPy integrates numerically is a sum over quantiles: with x(q) the quantile, the mean
+of g is the integral of g(x(q)) from 0 to 1. Either half of it is taken by the double exponential formula (H. Takahasi,
+M. Mori, Double exponential formulas for numerical integration, Publ. RIMS 9 (1974)), which no singularity at 0 spoils.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from symgrad.api.modes.control import while_loop
+from symgrad.api.modes.gradients import stop_gradient
+from symgrad.api.modes.linearize import vjp
+from symgrad.api.rules.custom import custom_jvp, outer_input
+from symgrad.errors import SymgradError, UnsupportedError, heard
+from symgrad.ops.arrays.joining import lift
+from symgrad.ops.declare.forms import Late, answers, is_traced
+from symgrad.trace.numpy.replaced import in_python
+from symgrad.trace.remedies import OTHERWISE
+from symgrad.trace.state import current
+
+INFRASTRUCTURE = "stats._distn_infrastructure"
+EPS = np.finfo(float).eps
+
+MOST_STEPS = 200
+"""Of a search: a root takes about 12, and some more where it is huge or next to 0."""
+
+
+def _floats(*arrays: Any) -> list[Any]:
+    """Return arrays of one shape, in double."""
+    return [x.astype(np.float64) for x in np.broadcast_arrays(*map(lift, arrays))]
+
+
+def _has(dist: Any, name: str) -> bool:
+    """Whether a distribution has a formula of its own."""
+    owner = next(kind for kind in type(dist).__mro__ if name in vars(kind))
+    return not owner.__module__.endswith(INFRASTRUCTURE)
+
+
+def _tried(formula: Callable[..., Any], *args: Any, for_all: bool = True, **keywords: Any) -> Any:
+    """Call what SciPy wrote in Python; None where it cannot be traced, `for_all` values at once."""
+    trace: Any = current()
+    branches, before = trace.branches, len(heard.refusals or ())
+    trace.branches = None if for_all else branches
+    try:
+        return formula(*args, **keywords)
+    except (SymgradError, TypeError, ValueError, AttributeError, IndexError, NotImplementedError):
+        del (heard.refusals or [])[before:]
+        return None
+    finally:
+        trace.branches = branches
+
+
+def _own(dist: Any, name: str, *args: Any, **keywords: Any) -> Any:
+    """Call a distribution's own formula, where there is one that can be traced."""
+    return _tried(getattr(dist, name), *args, **keywords) if _has(dist, name) else None
+
+
+LEAST = 1e-7
+"""So small a chance is known to 1e-9 as 1 less another."""
+
+
+def _chance(dist: Any, x: Any, above: Any, *shapes: Any) -> Any:
+    """Return the chance to be above, or below; a small one above is 0 where only 1 less the other is known."""
+    below = dist._cdf(x, *shapes)  # noqa: SLF001
+    over = _tried(dist._sf, x, *shapes)  # noqa: SLF001
+    return np.where(above, np.where(below < 1 - LEAST, 1 - below, 0) if over is None else over, below)
+
+
+def _support(dist: Any, like: Any, *shapes: Any) -> list[Any]:
+    """Return the ends of the support, of an array's shape."""
+    return [np.broadcast_arrays(lift(end) * 1.0, like)[0] for end in dist._get_support(*shapes)]  # noqa: SLF001
+
+
+# -- quantiles of continuous distributions
+
+
+def _between(x: Any, y: Any) -> Any:
+    """Return a number between two others that may be infinite, far ones halved by their exponents."""
+    low, high = np.minimum(x, y), np.maximum(x, y)
+    small, big = np.minimum(np.abs(low), np.abs(high)), np.maximum(np.abs(low), np.abs(high))
+    far = np.where(small > 0, np.sqrt(small) * np.sqrt(big), 1e-3 * big)
+    inside = np.where(small > big / 8, 0.5 * low + 0.5 * high, np.where(low < 0, -far, far))
+    inside = np.where((low < 0) & (high > 0), 0, inside)
+    inside = np.where(np.isinf(high), np.maximum(1, 10 * low), inside)
+    inside = np.where(np.isinf(low), np.minimum(-1, 10 * high), inside)
+    return np.where(np.isinf(low) & np.isinf(high), 0, inside)
+
+
+def _root(rising: Callable[[Any], Any], low: Any, high: Any) -> Any:
+    """Find where a rising function is 0 by T. R. Chandrupatla's method, Adv. Eng. Softw. 28 (1997).
+
+    It is the inverse quadratic interpolation of three values where that is safe, and halving elsewhere. Elements that
+    are found wait for the others; where nothing is found it is NaN.
+    """
+
+    def is_done(x: Any, f: Any, y: Any) -> Any:
+        near = np.minimum(np.minimum(np.abs(x), np.abs(y)), 1e300)
+        return (np.abs(f) <= EPS) | np.isnan(f) | np.isnan(y) | (np.abs(x - y) <= 2 * EPS * near)
+
+    def step(state: Any) -> Any:
+        count, x, f, y, g, z, h = state
+        place, share = (x - y) / (z - y), (f - g) / (h - g)
+        safe = (share * share < place) & (np.square(1 - share) < 1 - place)
+        t = f / (g - f) * (h / (g - h)) + (z - x) / (y - x) * (f / (h - f)) * (g / (h - g))
+        least = 2 * EPS * np.abs(x) / np.abs(y - x)
+        t = np.where(safe & np.isfinite(t), np.clip(t, least, 1 - least), 0.5)
+        new = np.where(safe, x + t * (y - x), _between(x, y))
+        found = rising(new)
+        same = (found > 0) == (f > 0)
+        after = new, found, np.where(same, y, x), np.where(same, g, f), np.where(same, x, y), np.where(same, f, g)
+        done = is_done(x, f, y)
+        kept = [np.where(done, old, new) for old, new in zip((x, f, y, g, z, h), after, strict=True)]
+        return (count + 1, *kept)
+
+    def goes_on(state: Any) -> Any:
+        count, x, f, y, *_ = state
+        return (count < MOST_STEPS) & np.logical_not(np.all(is_done(x, f, y)))
+
+    one = np.ones_like(low)
+    start = np.int64(0), low, -np.inf * one, high, np.inf * one, low, -np.inf * one
+    _, x, f, y, g, *_ = while_loop(goes_on, step, start)
+    nearest = np.minimum(np.abs(f), np.abs(g))
+    found = (is_done(x, f, y) | (nearest < 1e-12)) & ~np.isnan(f) & ~np.isnan(g)
+    return np.where(found, np.where(np.abs(f) == nearest, x, y), np.nan)
+
+
+def _found(dist: Any, chance: Any, above: Any, *shapes: Any) -> Any:
+    """Return where the chance to be below, or `above`, is this, as a constant."""
+    chance, *shapes = stop_gradient([chance, *shapes])
+
+    def rising(x: Any) -> Any:
+        with in_python():
+            ratio = np.log(np.maximum(_chance(dist, x, above, *shapes), 0)) - np.log(chance)
+        return np.where(above, -ratio, ratio)
+
+    ends = _support(dist, chance, *shapes)
+    known = _tried(dist._sf, chance, *shapes) is not None  # noqa: SLF001
+    found = _root(rising, *ends)
+    return stop_gradient(found if known else np.where(above & (chance < LEAST), np.nan, found))
+
+
+def _implicit(dist: Any, found: Any, chance: Any, above: Any, *shapes: Any) -> Any:
+    """Return what was found, with its derivatives by the chance and by shapes: those of the implicit function."""
+    moved = [k for k, shape in enumerate(shapes) if is_traced(shape) and outer_input([shape.node]) is not None]
+
+    def tail(x: Any, above: Any, *given: Any) -> Any:
+        every = [*shapes]
+        for k, shape in zip(moved, given, strict=True):
+            every[k] = shape
+        with in_python():
+            return _chance(dist, x, above, *every)
+
+    def quantile(found: Any, chance: Any, above: Any, *given: Any) -> Any:
+        del chance, above, given
+        return found * 1.0
+
+    implicit = custom_jvp(quantile)
+
+    @implicit.defjvp
+    def rule(primals: Any, tangents: Any) -> Any:
+        _, _, above, *given = primals
+        x = implicit(*primals)
+        _, pull = vjp(lambda x, *given: tail(x, above, *given), x, *given)
+        slope, *slopes = pull(np.ones_like(x))
+        rest = [own * tangent for own, tangent in zip(slopes, tangents[3:], strict=True)]
+        return x, (tangents[1] - sum(rest, 0.0)) / slope
+
+    del rule
+    return implicit(found, chance, above, *[shapes[k] for k in moved])
+
+
+def _quantile(dist: Any, chance: Any, above: bool, *shapes: Any) -> Any:
+    """Return a quantile, found in the tail that it is in."""
+    chance, *shapes = _floats(chance, *shapes)  # type: ignore[assignment]
+    other = chance > 0.5  # where 1 - chance is exact
+    side, chance = other if not above else ~other, np.where(other, 1 - chance, chance)
+    return _implicit(dist, _found(dist, chance, side, *shapes), chance, side, *shapes)
+
+
+# -- moments and entropies of continuous distributions
+
+_PLACES = np.arange(-82, 50) / 16
+_RISES, _ABOVE = 1 / (1 + np.exp(-math.pi * np.sinh(_PLACES))), np.array([[False], [True]])
+_WEIGHTS = math.pi / 16 * np.cosh(_PLACES) * _RISES / (1 + np.exp(math.pi * np.sinh(_PLACES)))
+_LEVELS = [every * (np.arange(len(_PLACES)) % every == 0) for every in (1.0, 2.0, 4.0, 8.0)]
+"""Parts of a chance, their weights, and which are of a sum of all, of every second, fourth and eighth."""
+
+CLOSE, LOOSE = 1e-9, 0.1
+"""How far off a sum may be in proportion to that of its terms' sizes, and one chance to the one that is asked for."""
+
+
+def _expected(dist: Any, function: Callable[..., Any], *shapes: Any) -> Any:
+    """Return the mean of a function of a variable: infinite where it grows as the inverse of a chance, or faster.
+
+    It is NaN where it is not known to be `CLOSE`: that is told by how fast the sums of every eighth, fourth, second and
+    of all terms come together, by how well SciPy's function knows the chances, and by what is lost of a tail where it
+    does not, as it is 1 less the other one.
+    """
+    columns = [shape[..., None, None] for shape in _floats(*shapes)]
+    above, *columns = np.broadcast_arrays(_ABOVE & (_RISES > 0), *columns)
+    half = _half(dist, above, *columns)
+    chance, weights = half * _RISES, half * _WEIGHTS
+    x = _found(dist, chance, above, *columns)
+    wrong = np.abs(_chance(dist, x, above, *columns) / chance - 1)
+    y = function(np.where(wrong < LOOSE, x, 1), *columns)
+    known = (wrong < LOOSE) & np.isfinite(y)
+    known = np.cumprod(known[..., ::-1], axis=-1)[..., ::-1] > 0  # with all of larger chances
+    sizes = np.where(known, np.abs(y) * weights, 0)
+    size = np.sum(sizes, axis=(-2, -1))
+    counts = known & (sizes > 1e-20 * size[..., None, None])
+    used = [np.where(counts, value, value[..., -1:]) for value in (x, chance)]  # derivatives of others overflow
+    y = np.where(counts, function(_implicit(dist, *used, above, *columns), *columns), 0)
+    fine, *others = [np.sum(y * weights * level, axis=(-2, -1)) for level in _LEVELS]
+    step, before, first = [np.abs(a - b) for a, b in zip([fine, *others], others, strict=False)]
+    rate, last = [np.minimum(1, _over(*pair)) for pair in ((before, first), (step, before))]  # of a kink about 1 / 4
+    off = np.maximum(step * np.maximum(rate, last), before * rate**3)  # one of them may be small by chance
+    gone = np.max(np.abs(y), axis=-1) * np.sum(np.where(known, 0, weights), axis=-1) + sizes[..., 0]
+    off = 30 * off + np.sum(np.where(known, wrong, 0) * sizes, axis=(-2, -1)) + 4 * np.sum(gone, axis=-1)
+    end, fifth = [sizes[..., k] / _WEIGHTS[k] * _RISES[k] for k in (0, 4)]
+    grows = known[..., 0] & (end >= fifth) & (end > 0)
+    endless = np.sum(np.where(grows, np.copysign(np.inf, y[..., 0]), 0), axis=-1)
+    close = np.all(known | (chance < 1e-6), axis=(-2, -1)) & (off <= CLOSE * size)
+    return np.where(np.any(grows, axis=-1), endless, fine * np.where(close, 1, np.nan))  # NaN its derivative, too
+
+
+def _over(a: Any, b: Any) -> Any:
+    """Return a quotient, or 0 where both are."""
+    return np.where(b > 0, a / np.where(b > 0, b, 1), np.where(a > 0, 1, 0))
+
+
+def _half(dist: Any, above: Any, *shapes: Any) -> Any:
+    """Return the chances to be below and above a number: 0, where densities have kinks, or else the median."""
+    low, high = _support(dist, above, *shapes)
+    inside = (low < 0) & (high > 0)
+    below = stop_gradient(dist._cdf(np.where(inside, 0.0, np.where(np.isfinite(low), low, high)), *shapes))  # noqa: SLF001
+    below = np.where(inside & (below > 0.05) & (below < 0.95), below, 0.5)
+    return np.where(above, 1 - below, below)
+
+
+# -- quantiles and sums of discrete distributions
+
+
+def _least(dist: Any, chance: Any, above: bool, *shapes: Any) -> Any:
+    """Return the least integer with so large a chance below it, or so small a one `above`; it has no derivative."""
+    chance, *given = _floats(*stop_gradient([lift(chance), *map(lift, shapes)]))
+    shapes = tuple(given)
+
+    def is_reached(k: Any) -> Any:
+        return dist._sf(k, *shapes) <= chance if above else dist._cdf(k, *shapes) >= chance  # noqa: SLF001
+
+    def middle(low: Any, high: Any) -> Any:
+        inside = np.where(np.isinf(high), np.maximum(0, 2 * low + 1), np.floor(0.5 * (low + high)))
+        return np.where(np.isinf(low), np.minimum(-1, np.where(np.isinf(high), -1, 2 * high)), inside)
+
+    def halved(state: Any) -> Any:
+        low, high, count = state
+        k = middle(low, high)
+        reached = is_reached(k)
+        done = high - low <= 1
+        return np.where(done | reached, low, k), np.where(done | ~reached, high, k), count + 1
+
+    def goes_on(state: Any) -> Any:
+        return np.any(state[1] - state[0] > 1) & (state[2] < MOST_STEPS)
+
+    low, high = _support(dist, chance, *shapes)
+    valid = (chance > 0) & (chance < 1) & (low <= high)
+    ends = _tried(while_loop, goes_on, halved, (np.where(valid, low - 1, 0), np.where(valid, high, 1), np.int64(0)))
+    if ends is None:
+        found = _added_up(dist, 1 - chance if above else chance, np.where(valid, low, np.nan), high, *shapes)
+    else:
+        found = np.where(ends[1] - ends[0] <= 1, ends[1], np.nan)  # beyond 2^53 there are no integers between
+    return stop_gradient(np.where(valid, found, np.nan))
+
+
+def _added_up(dist: Any, chance: Any, low: Any, high: Any, *shapes: Any) -> Any:
+    """Find such an integer by adding up, one by one, as SciPy finds the chance itself."""
+
+    def goes_on(state: Any) -> Any:
+        return np.any((state[1] < chance) & (state[0] < high)) & (state[2] < _BLOCK * MOST_BLOCKS)
+
+    def step(state: Any) -> Any:
+        k, total, count = state
+        more = (total < chance) & (k < high)
+        more_total = total + dist._pmf(np.where(more, k + 1, k), *shapes)  # noqa: SLF001
+        return np.where(more, k + 1, k), np.where(more, more_total, total), count + 1
+
+    k, total, _ = while_loop(goes_on, step, (low, dist._pmf(low, *shapes), np.int64(0)))  # noqa: SLF001
+    return np.where((total >= chance) | (k >= high), k, np.nan)
+
+
+_BLOCK, MOST_BLOCKS = 32, 4000
+
+
+def _series(term: Callable[..., Any], middle: Any, low: Any, high: Any, *given: Any) -> Any:
+    """Add up ``term(k, *given)`` of all k from one integer to another, from one between on in either direction.
+
+    It ends where the largest terms of halves of a block fall so that what follows has no digit; NaN where that takes
+    too long. Its derivative is the sum of the terms' derivatives.
+    """
+
+    def side(direction: int, first: Any, low: Any, high: Any, *given: Any) -> Any:
+        places, columns = direction * np.arange(_BLOCK), [x[..., None] for x in given]
+
+        def step(state: Any) -> Any:
+            count, first, total, size, done = state
+            k = first[..., None] + places
+            inside = (k >= low[..., None]) & (k <= high[..., None]) & ~done[..., None]
+            values = np.where(inside, term(np.where(inside, k, first[..., None]), *columns), 0)
+            sizes = np.abs(values)
+            size = size + np.sum(sizes, axis=-1)
+            before, after = np.max(sizes[..., : _BLOCK // 2], axis=-1), np.max(sizes[..., _BLOCK // 2 :], axis=-1)
+            falls = (after < before) & (_BLOCK * after * after <= 1e-13 * size * (before - after))
+            next_ = first + direction * _BLOCK
+            done = done | falls | (next_ < low) | (next_ > high)
+            return count + 1, next_, total + np.sum(values, axis=-1), size, done
+
+        def goes_on(state: Any) -> Any:
+            return (state[0] < MOST_BLOCKS) & np.logical_not(np.all(state[-1]))
+
+        zero = np.zeros_like(first)
+        start = np.int64(0), first, zero, zero, (first < low) | (first > high) | np.isnan(first)
+        _, _, total, _, done = while_loop(goes_on, step, start)
+        return np.where(done & ~np.isnan(first), total, np.nan)
+
+    def series(middle: Any, low: Any, high: Any, *given: Any) -> Any:
+        with in_python():
+            return side(1, middle, low, high, *given) + side(-1, middle - 1, low, high, *given)
+
+    def slope(place: int, k: Any, *given: Any) -> Any:
+        k, *given = np.broadcast_arrays(k, *given)  # type: ignore[assignment]
+        _, pull = vjp(lambda *given: term(k, *given), *given)
+        return pull(np.ones_like(k))[place]
+
+    implicit = custom_jvp(series)
+
+    @implicit.defjvp
+    def rule(primals: Any, tangents: Any) -> Any:
+        parts = [_series(partial(slope, k), *primals) * tangents[3 + k] for k in range(len(given))]
+        return implicit(*primals), sum(parts[1:], parts[0])
+
+    del rule
+    return (implicit if given else series)(middle, low, high, *given)
+
+
+def _added(dist: Any, function: Callable[..., Any], *shapes: Any) -> Any:
+    """Return the sum of a function of integers and their chances."""
+    shapes = tuple(_floats(*shapes))
+    half = np.zeros(()) + 0.5 + (0 * shapes[0] if shapes else 0)
+    middle = _least(dist, half, False, *shapes)
+    ends = stop_gradient(_support(dist, half, *shapes))
+
+    def term(k: Any, *given: Any) -> Any:
+        with in_python():
+            return function(k, dist._pmf(k, *given))  # noqa: SLF001
+
+    return _series(term, middle, *ends, *shapes)
+
+
+def _entropy_term(_k: Any, p: Any) -> Any:
+    return np.where(p > 0, -p * np.log(np.where(p > 0, p, 1)), 0)
+
+
+# -- SciPy's methods, of what is computed so
+
+
+class _General:
+    """A distribution as SciPy's methods see it, with the general formulas where its own do not trace."""
+
+    def __init__(self, dist: Any) -> None:
+        self.dist, self.discrete = dist, hasattr(dist, "pmf")
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.dist, name)
+
+    def _ppf(self, q: Any, *shapes: Any) -> Any:
+        found = _own(self.dist, "_ppf", q, *shapes)
+        return (_least if self.discrete else _quantile)(self.dist, q, False, *shapes) if found is None else found
+
+    def _isf(self, q: Any, *shapes: Any) -> Any:
+        found = _own(self.dist, "_isf", q, *shapes)
+        if found is None and not _has(self.dist, "_isf") and not _has(self.dist, "_sf"):
+            found = _own(self.dist, "_ppf", 1 - q, *shapes)  # as SciPy: it has no better one
+        return (_least if self.discrete else _quantile)(self.dist, q, True, *shapes) if found is None else found
+
+    def _stats(self, *shapes: Any, **moments: Any) -> Any:
+        found = _own(self.dist, "_stats", *shapes, **moments)
+        if found is None:
+            found = _own(self.dist, "_stats", *shapes, for_all=False, **moments)
+        return (None,) * 4 if found is None else found
+
+    def _munp(self, n: int, *shapes: Any) -> Any:
+        found = _own(self.dist, "_munp", n, *shapes)
+        if found is not None:
+            return found
+        if self.discrete:
+            return _added(self.dist, lambda k, p: k**n * p, *shapes)
+        return _expected(self.dist, lambda x, *_: x**n, *shapes)
+
+    def vecentropy(self, *shapes: Any) -> Any:
+        found = _own(self.dist, "_entropy", *shapes)
+        if found is not None:
+            return found
+        if self.discrete:
+            return _added(self.dist, _entropy_term, *shapes)
+        return _expected(self.dist, lambda x, *own: -self.dist._logpdf(x, *own), *shapes)  # noqa: SLF001
+
+
+def _generally(kind: str, name: str) -> None:
+    """Let one of SciPy's methods run of the general distribution."""
+    method = Late(f"{INFRASTRUCTURE}:{kind}.{name}")
+
+    @answers(method)
+    def run(self: Any, *args: Any, **keywords: Any) -> Any:
+        return method.function.run((_General(self), *args), keywords, traced=True)
+
+
+@answers(Late(f"{INFRASTRUCTURE}:rv_continuous.fit"))
+def fit(self: Any, *_: Any, **__: Any) -> Any:
+    """Refuse it: what a search finds is no function of the steps that it takes."""
+    raise UnsupportedError(f"scipy.stats.{self.name}.fit of traced values: a search", instead=OTHERWISE["fit"])
+
+
+def _expect(self: Any, func: Any, ends: tuple[Any, Any], *args: Any, **keywords: Any) -> Any:
+    """Return the mean; of a function nobody knows how smooth it is, or how many terms count."""
+    if func is None and ends == (None, None):
+        return self.mean(*args, **keywords)
+    raise UnsupportedError(
+        f"scipy.stats.{self.name}.expect of a function or within bounds, with traced values",
+        instead=OTHERWISE["expect"],
+    )
+
+
+@answers(Late(f"{INFRASTRUCTURE}:rv_continuous.expect"))
+def expect(
+    self: Any, func: Any = None, args: Any = (), loc: Any = 0, scale: Any = 1, lb: Any = None, ub: Any = None,
+    *_: Any, **__: Any,
+) -> Any:
+    """Return the mean, if nothing else is asked for."""
+    return _expect(self, func, (lb, ub), *args, loc=loc, scale=scale)
+
+
+@answers(Late(f"{INFRASTRUCTURE}:rv_discrete.expect"))
+def expect_of_integers(
+    self: Any, func: Any = None, args: Any = (), loc: Any = 0, lb: Any = None, ub: Any = None, *_: Any, **__: Any,
+) -> Any:
+    """Return the mean, if nothing else is asked for."""
+    return _expect(self, func, (lb, ub), *args, loc=loc)
+
+
+for _kind, _names in (
+    ("rv_continuous", ("ppf", "isf")), ("rv_discrete", ("ppf", "isf")), ("rv_generic", ("stats", "moment", "entropy")),
+):
+    for _name in _names:
+        _generally(_kind, _name)
