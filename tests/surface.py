@@ -297,34 +297,31 @@ def row_of(room: str, name: str, call: str) -> Row:
 
 def head(found: list[Row]) -> str:
     """Write what is answered of each package, in numbers."""
-    lines = []
+    counted: dict[str, list[int]] = {}
     for room in ROOMS:
         own = [row for row in found if row.room == room]
         kinds = [row.answered for row in own]
         have = [row.answered for row in own if row.has]
         traced = sum(kind in {FULL, SOME, VALUE, UNDERIVED} for kind in kinds)
-        lines.append(_counted(
-            room, len(own), kinds.count(SIZES), kinds.count(COMPLEX), traced, len(have), have.count(FULL),
-            have.count(SOME)))
+        counted[f"`{room}`"] = [
+            len(own), kinds.count(SIZES), kinds.count(COMPLEX), traced, len(have), have.count(FULL), have.count(SOME)]
     lines_of = SCIPYS.read_text(encoding="utf-8").splitlines()
     table, others = [[line.split("|") for line in lines_of if line.count("|") == bars][2:] for bars in (8, 12)]
     cells = [cell.strip() for line in (*table, *others) for cell in line[2:-1]]
     cells += ["all"] * 10 * (len(table) - len(others))  # which have no row in the table of quantiles and moments
-    smooth = len(cells) - cells.count("value")  # whose value alone is there has parameters that are integers
-    lines.append(_counted("scipy.stats", len(cells), 0, 0, len(cells) - cells.count(""), smooth, cells.count("all"),
-                          cells.count("d/dx")).replace("`scipy.stats`", "methods of `scipy.stats`"))
+    counted["methods of `scipy.stats`"] = [
+        len(cells), 0, 0, len(cells) - cells.count(""), len(cells) - cells.count("value"), cells.count("all"),
+        cells.count("d/dx")]  # whose value alone is there has parameters that are integers
+    counted["all together"] = [sum(column) for column in zip(*counted.values(), strict=True)]
+    lines = []
+    for what, own_counts in counted.items():
+        *_, smooth, full, some = own_counts
+        parts = [f"{100 * count / smooth:.1f} %" for count in (full, full + some)]
+        lines.append(f"| {what} | {' | '.join(map(str, [*own_counts, *parts]))} |\n")
     return (
         "| package | functions | of sizes | complex | answered when traced | have a derivative | with it here by all "
         "arguments | by some of them | by all | by all or some |\n|---|---|---|---|---|---|---|---|---|---|\n"
         + "".join(lines))
-
-
-def _counted(
-    room: str, every: int, sizes: int, complex_: int, traced: int, have: int, full: int, some: int,
-) -> str:
-    """Write a row of the head: counts, and what part of the functions with a derivative has it here."""
-    parts = [f"{100 * count / have:.1f} %" for count in (full, full + some)]
-    return f"| `{room}` | {' | '.join(map(str, [every, sizes, complex_, traced, have, full, some, *parts]))} |\n"
 
 
 INTRODUCTION = f"""# NumPy's and SciPy's functions
