@@ -55,7 +55,7 @@ from symgrad.trace.signature import Signature, Spec, flatten
 from symgrad.trace.state import Trace, tracing
 from symgrad.trace.tracer import Tracer, as_node, leaked, no_place
 
-_ready: list[bool] = []
+_ready: list[str] = []
 ALSO: list[str] = []
 """Modules of further rooms that answer functions, in terms of modes: imported before the first trace."""
 _NUMPYS_WORDS = frozenset({"setting an array element with a sequence.", "Error setting single item of array."})
@@ -73,13 +73,16 @@ _OWN_CLASSES = re.compile(r"\b(?:Tracer|LocalArray|Selected|Extent)\b|^output mu
 
 
 def prepare() -> None:
-    """Declare the ops and put the operators on tracers, once."""
+    """Declare the ops and put the operators on tracers, once, and what further rooms answer once they are there."""
+    if len(_ready) > len(ALSO):
+        return
+    wanted = "symgrad.trace.numpy.own", *ALSO
+    load()
+    for module in wanted[len(_ready) :]:
+        import_module(module)
     if not _ready:
-        load()
-        for module in ("symgrad.trace.numpy.own", *ALSO):
-            import_module(module)
         install()
-        _ready.append(True)
+    _ready[:] = wanted  # at last: other threads ask
 
 
 class Traced(NamedTuple):
