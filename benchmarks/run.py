@@ -130,7 +130,7 @@ def others(work: Workload, arguments: Any, wanted: frozenset[str]) -> dict[str, 
 def inspect(row: Row, function: Any) -> None:
     """Read off the generated C: its lines, and the workspace a call needs."""
     from symgrad.ir.evaluate import concrete
-    from symgrad.ir.shapes import symbol
+    from symgrad.ir.index.shapes import symbol
 
     row.c_lines = len(function.c_source.splitlines())
     loops = function._ran().built.loops  # noqa: SLF001 - the workspace of what ran

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from symgrad.ir.evaluate import concrete
-from symgrad.ir.notation import Access, Apply, Axis, IndexValue, Lookup, Number, rebuilt
+from symgrad.ir.index.notation import Access, Apply, Axis, IndexValue, Lookup, Number, rebuilt
 from symgrad.ops import OPS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from symgrad.ir.index.notation import Body, Statement
     from symgrad.ir.node import Node
-    from symgrad.ir.notation import Body, Statement
 
 Array = np.ndarray[Any, Any]
 ACCUMULATE: dict[str, Callable[[Any, Any], Any]] = {

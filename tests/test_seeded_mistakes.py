@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import symgrad as sg
-from symgrad.ir.notation import Access
+from symgrad.ir.index.notation import Access
 from symgrad.ops import OPS
 from symgrad.ops.arrays.views import unbroadcast
 from symgrad.transforms.derive import rules, vjp
@@ -188,7 +188,7 @@ def one_early(body: Any) -> Any:
 
 
 def replace_last(access: Access, last: Any) -> Access:
-    from symgrad.ir.notation import as_index
+    from symgrad.ir.index.notation import as_index
 
     if not hasattr(last, "symbol"):
         return access

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from symgrad.errors import ArgumentError, Line
+from symgrad.ir.index.notation import Access, Axis, How, Statement
+from symgrad.ir.index.shapes import Dim, Shape, simplified, symbol, symbols
 from symgrad.ir.node import Node
-from symgrad.ir.notation import Access, Axis, How, Statement
 from symgrad.ir.op import Elementwise
 from symgrad.ir.program import Program
 from symgrad.ir.requirements import require
-from symgrad.ir.shapes import Dim, Shape, simplified, symbol, symbols
 from symgrad.loops import cost as counting
 from symgrad.loops import machine
 from symgrad.loops.fusion import parallelize

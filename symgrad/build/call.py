@@ -35,10 +35,10 @@ from symgrad.build.pool import BLOCK_LEAST, pooled
 from symgrad.build.threads import changes, threads
 from symgrad.errors import FAILED, IndexOutOfBounds, LinAlgError, Line, Missed, SymgradError
 from symgrad.ir.evaluate import evaluate
+from symgrad.ir.index.shapes import Shape, bare, is_static
 from symgrad.ir.program import Program
 from symgrad.ir.requirements import REMEMBERED, require, unmet
 from symgrad.ir.saved.dims import dim_to_json, evaluated
-from symgrad.ir.shapes import Shape, bare, is_static
 from symgrad.ops.declare.spelling import stored
 from symgrad.options import Options
 from symgrad.render.source import OBJECTS, OTHER, Source

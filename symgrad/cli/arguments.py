@@ -21,7 +21,7 @@ from symgrad.api.call.arguments import annotated_specs
 from symgrad.cli.terminal import Refused
 from symgrad.errors import ShapeError, SymgradError
 from symgrad.ir.evaluate import SIZES, concrete
-from symgrad.ir.shapes import symbol, symbols
+from symgrad.ir.index.shapes import symbol, symbols
 from symgrad.trace.lines import error_line
 from symgrad.trace.signature import Spec, flatten, signature_of, spec
 

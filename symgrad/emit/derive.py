@@ -16,9 +16,9 @@ from symgrad.api.modes.mode import at, described, function
 from symgrad.emit import WHATS
 from symgrad.errors import ArgumentError, ArgumentValueError
 from symgrad.ir.evaluate import concrete, extents
+from symgrad.ir.index.shapes import show, size, symbols
 from symgrad.ir.names import identifier
 from symgrad.ir.program import Program
-from symgrad.ir.shapes import show, size, symbols
 from symgrad.options import Options
 from symgrad.trace.lines import ends_here
 from symgrad.trace.signature import Signature, Spec, leaf_spec, signature_of

@@ -13,9 +13,9 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from symgrad.errors import ArgumentError, Line
+from symgrad.ir.index.shapes import bare, symbols
 from symgrad.ir.names import comment
 from symgrad.ir.program import Program
-from symgrad.ir.shapes import bare, symbols
 from symgrad.loops.passes import schedule
 from symgrad.loops.program import Array, LoopProgram
 from symgrad.loops.statements.lower import lower
@@ -410,7 +410,7 @@ def python_view(made: Exported, *, threads: bool) -> PythonView:
 def python_size(dim: Any) -> str:
     """Print an extent as Python, of the extents that a call has noted.
 
-    >>> from symgrad.ir.shapes import symbol
+    >>> from symgrad.ir.index.shapes import symbol
     >>> python_size(2 * symbol("n") - 1)
     "2*_extents['n'] - 1"
     """

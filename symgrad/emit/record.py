@@ -16,7 +16,7 @@ import numpy as np
 from symgrad.emit.functions import core_argument, header_type
 from symgrad.errors import ArgumentValueError, Missed, SymgradError
 from symgrad.ir.evaluate import SIZES, concrete
-from symgrad.ir.shapes import bare, symbol
+from symgrad.ir.index.shapes import bare, symbol
 from symgrad.render.package import CaseView, DifferenceView, NumbersView
 from symgrad.render.printer import c_literal
 

@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from symgrad.errors import ArgumentValueError, IndexOutOfBounds, LinAlgError
-from symgrad.ir.extents import at
+from symgrad.ir.index.extents import at
+from symgrad.ir.index.shapes import bare
 from symgrad.ir.node import SEVERAL, Constant, Node
 from symgrad.ir.program import Program
-from symgrad.ir.shapes import bare
 
 SIZES = (5, 3, 4, 2, 6, 7)
 """What unknown extents are where numbers are needed, in the order in which they appear."""

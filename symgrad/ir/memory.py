@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from symgrad.errors import Line, SizeError
-from symgrad.ir import shapes
+from symgrad.ir.index import shapes
+from symgrad.ir.index.shapes import Shape
 from symgrad.ir.node import Node
 from symgrad.ir.op import Op
 from symgrad.ir.saved.dims import dim_to_json, evaluated
-from symgrad.ir.shapes import Shape
 
 if TYPE_CHECKING:
     from symgrad.ir.program import Program

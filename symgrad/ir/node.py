@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from symgrad.errors import Line
+from symgrad.ir.index.shapes import Shape
 from symgrad.ir.op import Op
-from symgrad.ir.shapes import Shape
 
 SEVERAL = np.dtype("V")
 """What stands for the dtype of a node that has several results (`symgrad.ir.op.Control`)."""

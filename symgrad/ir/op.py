@@ -10,9 +10,9 @@ if TYPE_CHECKING:
 
     import numpy as np
 
+    from symgrad.ir.index.notation import Body
+    from symgrad.ir.index.shapes import Shape
     from symgrad.ir.node import Node
-    from symgrad.ir.notation import Body
-    from symgrad.ir.shapes import Shape
 
     Rule = Callable[..., Any]
 

@@ -9,10 +9,10 @@ import numpy as np
 
 from symgrad.errors import ArgumentValueError, IndexOutOfBounds
 from symgrad.ir.evaluate import concrete, extents
+from symgrad.ir.index.shapes import symbols
 from symgrad.ir.memory import too_large
 from symgrad.ir.program import Program
 from symgrad.ir.saved.dims import dim_to_json, evaluated
-from symgrad.ir.shapes import symbols
 
 REMEMBERED = 256
 """Combinations of extents that something is remembered of."""

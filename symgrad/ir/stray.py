@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from symgrad.ir.evaluate import computed, concrete, extents
+from symgrad.ir.index.notation import IndexValue, Lookup, parts
 from symgrad.ir.node import SEVERAL, Node
-from symgrad.ir.notation import IndexValue, Lookup, parts
 from symgrad.ir.op import Elementwise
 from symgrad.ir.program import Program
 

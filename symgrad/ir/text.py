@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from symgrad.ir.index.shapes import bare
 from symgrad.ir.names import identifier
 from symgrad.ir.node import Constant, Node
 from symgrad.ir.program import Program, bodies
-from symgrad.ir.shapes import bare
 
 HEADER = "import numpy as np\nimport scipy.special\nfrom symgrad import ops\n"
 

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from symgrad.errors import SymgradError, VerifyError
+from symgrad.ir.index.shapes import Shape
 from symgrad.ir.node import SEVERAL, Node
 from symgrad.ir.op import Elementwise, Result
 from symgrad.ir.program import Program, bodies
-from symgrad.ir.shapes import Shape
 
 
 def verify(program: Program, stage: str = "program") -> Program:

@@ -13,9 +13,9 @@ from collections.abc import Iterable, Iterator
 from math import ceil, prod
 from typing import Any, NamedTuple
 
-from symgrad.ir import shapes
-from symgrad.ir.notation import Access, Apply, Axis, How, IndexValue, Statement, Value, looked_up
-from symgrad.ir.shapes import Dim, Shape
+from symgrad.ir.index import shapes
+from symgrad.ir.index.notation import Access, Apply, Axis, How, IndexValue, Statement, Value, looked_up
+from symgrad.ir.index.shapes import Dim, Shape
 from symgrad.loops.machine import (
     ACROSS,
     ADDED,

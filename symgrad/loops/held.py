@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from symgrad.errors import Line
-from symgrad.ir.notation import (
+from symgrad.ir.index.notation import (
     SURE,
     Access,
     Apply,
@@ -34,8 +34,8 @@ from symgrad.ir.notation import (
     everywhere,
     mapped,
 )
+from symgrad.ir.index.shapes import Dim, size
 from symgrad.ir.op import Elementwise
-from symgrad.ir.shapes import Dim, size
 from symgrad.loops.fusion.merge import overwrites, sunk
 from symgrad.loops.machine import OFTEN
 from symgrad.loops.program import (

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any, TypeAlias
 
-from symgrad.ir.notation import symbolic
-from symgrad.ir.shapes import Dim, simplified
+from symgrad.ir.index.notation import symbolic
+from symgrad.ir.index.shapes import Dim, simplified
 from symgrad.loops.fusion.fuse import fuse
 from symgrad.loops.fusion.interchange import interchange
 from symgrad.loops.fusion.merge import merge

@@ -17,9 +17,21 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar
 import numpy as np
 
 from symgrad.errors import Line
+from symgrad.ir.index.notation import (
+    Access,
+    Apply,
+    Axis,
+    Count,
+    Frozen,
+    Lazy,
+    Statement,
+    Value,
+    accesses,
+    everywhere,
+    mapped,
+)
+from symgrad.ir.index.shapes import Dim, Shape, size, upper
 from symgrad.ir.node import Requirement
-from symgrad.ir.notation import Access, Apply, Axis, Count, Frozen, Lazy, Statement, Value, accesses, everywhere, mapped
-from symgrad.ir.shapes import Dim, Shape, size, upper
 from symgrad.options import TEAM
 
 # -- arrays

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from symgrad.ir.notation import Access, Axis, How, IndexValue, Lookup, Number, Statement, symbolic
-from symgrad.ir.shapes import bare
+from symgrad.ir.index.notation import Access, Axis, How, IndexValue, Lookup, Number, Statement, symbolic
+from symgrad.ir.index.shapes import bare
 from symgrad.ir.text import constant_text
 from symgrad.loops.held import embed
 from symgrad.loops.program import Cond, Loop, Outlined, Piece, Place, Team, Walk, While, looped, picture, touched, walk
@@ -21,8 +21,8 @@ from symgrad.loops.program import Cond, Loop, Outlined, Piece, Place, Team, Walk
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from symgrad.ir.notation import Value
-    from symgrad.ir.shapes import Dim
+    from symgrad.ir.index.notation import Value
+    from symgrad.ir.index.shapes import Dim
     from symgrad.loops.program import Array, Item, Items, LoopProgram
 
 RUN = "at, check, fma, lanes, memory, routine, slot, stack, team, tiles, workspace"

@@ -28,17 +28,17 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from symgrad.errors import VerifyError
-from symgrad.ir.bounds import nonnegative
-from symgrad.ir.extents import at
-from symgrad.ir.notation import Axis, How, LinearIndex, Lookup, Statement, accesses, linear, parts
-from symgrad.ir.shapes import size, symbol
+from symgrad.ir.index.bounds import nonnegative
+from symgrad.ir.index.extents import at
+from symgrad.ir.index.notation import Axis, How, LinearIndex, Lookup, Statement, accesses, linear, parts
+from symgrad.ir.index.shapes import size, symbol
 from symgrad.loops.nest.vectorize import SUMS
 from symgrad.loops.program import Cond, Kind, Loop, Outlined, Piece, Place, Team, Walk, While, common, looped, runs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from symgrad.ir.notation import Access
+    from symgrad.ir.index.notation import Access
     from symgrad.loops.program import Around, Array, Item, Items, LoopProgram, Share
 
     Span = tuple[tuple[int, int], ...]

@@ -14,8 +14,7 @@ import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from symgrad.errors import NoGradient, ShapeError
-from symgrad.ir.node import Node
-from symgrad.ir.notation import (
+from symgrad.ir.index.notation import (
     Access,
     Apply,
     Axis,
@@ -32,8 +31,9 @@ from symgrad.ir.notation import (
     mapped,
     rebuilt,
 )
+from symgrad.ir.index.shapes import Shape
+from symgrad.ir.node import Node
 from symgrad.ir.op import Op, Structured
-from symgrad.ir.shapes import Shape
 from symgrad.ops.arrays.copies import filled
 from symgrad.ops.batched import stand_in
 from symgrad.ops.declare.calculus import in_numpy, sp

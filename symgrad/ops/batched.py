@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 
 from symgrad.errors import ShapeError
-from symgrad.ir import shapes
+from symgrad.ir.index import shapes
+from symgrad.ir.index.notation import Access, Axis, Body, everywhere
+from symgrad.ir.index.shapes import Shape
 from symgrad.ir.node import Node
-from symgrad.ir.notation import Access, Axis, Body, everywhere
 from symgrad.ir.op import Op
-from symgrad.ir.shapes import Shape
 from symgrad.ops.declare import leaves
 from symgrad.ops.declare.domains import case, integers, normal
 from symgrad.ops.declare.forms import OPS, structured

@@ -12,11 +12,11 @@ import numpy as np
 
 from symgrad.errors import FAILED, LEADING_ZERO, NOT_FINITE, Missed, ShapeError
 from symgrad.ir.graphs import reachable
+from symgrad.ir.index.notation import Access, Body, How, Number, Role, Statement, Temporary, axes_of
+from symgrad.ir.index.shapes import Dim, Shape
 from symgrad.ir.node import SEVERAL, Node
-from symgrad.ir.notation import Access, Body, How, Number, Role, Statement, Temporary, axes_of
 from symgrad.ir.op import Control, Result
 from symgrad.ir.program import Program
-from symgrad.ir.shapes import Dim, Shape
 from symgrad.ops.declare.domains import case
 from symgrad.ops.declare.forms import BOOL, INT, OPS, apply, enter, structured
 

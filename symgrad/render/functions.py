@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from symgrad.errors import SymgradError
-from symgrad.ir.names import comment
-from symgrad.ir.notation import (
+from symgrad.ir.index.notation import (
     SURE,
     Access,
     Apply,
@@ -28,7 +27,8 @@ from symgrad.ir.notation import (
     substitute,
     varies,
 )
-from symgrad.ir.shapes import bare, simplified, size, symbol, upper
+from symgrad.ir.index.shapes import bare, simplified, size, symbol, upper
+from symgrad.ir.names import comment
 from symgrad.loops.cost import is_narrow
 from symgrad.loops.machine import LINE, WAKES
 from symgrad.loops.program import COUNT, Cond, Kind, Loop, Outlined, Piece, Place, Walk, While, paths, touched, walk
@@ -73,7 +73,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from symgrad.errors import Line
-    from symgrad.ir.notation import Value
+    from symgrad.ir.index.notation import Value
     from symgrad.loops.program import Array, Items, LoopProgram, Nest, Slot, Storage
     from symgrad.options import Target
     from symgrad.render.views import ItemView

@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from symgrad.ir.bounds import nonnegative
-from symgrad.ir.notation import Axis, Index, Reckoned, symbolic
+from symgrad.ir.index.bounds import nonnegative
+from symgrad.ir.index.notation import Axis, Index, Reckoned, symbolic
 from symgrad.ops.declare.spelling import fill_pattern, suffix
 
 Names = Callable[[Any], str]
@@ -352,7 +352,7 @@ SIZES = {"Add": "sg_plus", "Mul": "sg_times", "Pow": "sg_times", "Max": "sg_most
 def c_size(expression: Any) -> str:
     """Print an extent, or a number of bytes.
 
-    >>> from symgrad.ir.shapes import symbol
+    >>> from symgrad.ir.index.shapes import symbol
     >>> c_size(8 * symbol("n") * symbol("d") + 8)
     'sg_plus(sg_times(sg_times(8, d), n), 8)'
     """

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from symgrad.errors import ArgumentError, UnsupportedError
+from symgrad.ir.index.shapes import bare
 from symgrad.ir.names import comment
-from symgrad.ir.shapes import bare
 from symgrad.loops.cost import tally
 from symgrad.loops.machine import ONCE, TEXT
 from symgrad.loops.program import Array, Kind, LoopProgram, Walk

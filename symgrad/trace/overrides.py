@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from symgrad.errors import ArgumentError, DtypeError, Line, NoGradient, SymgradError
-from symgrad.ir import shapes
+from symgrad.ir.index import shapes
 from symgrad.ir.op import Composite, Elementwise, Op
 from symgrad.ops.declare.forms import ANSWERS, OPS, shape_of
 from symgrad.trace.lines import user_line

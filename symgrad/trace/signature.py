@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from symgrad.errors import ArgumentError, ArgumentValueError
+from symgrad.ir.index.shapes import Shape, symbol
 from symgrad.ir.names import WINDOWS, identifier
 from symgrad.ir.node import Node
-from symgrad.ir.shapes import Shape, symbol
 from symgrad.ops.declare.forms import COMPILED, is_traced
 from symgrad.trace import optree
 from symgrad.trace.constants import as_numbers, dtype_shown, is_sparse, means_more

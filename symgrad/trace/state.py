@@ -11,9 +11,9 @@ from types import CodeType, FrameType
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from symgrad.ir.evaluate import evaluate
+from symgrad.ir.index.shapes import Dim, simplified
 from symgrad.ir.node import Graph, Node
 from symgrad.ir.program import Program
-from symgrad.ir.shapes import Dim, simplified
 from symgrad.ops.declare import leaves
 from symgrad.options import Options
 from symgrad.trace.lines import in_scipy, is_user_code, passes_on, shortened, user_line

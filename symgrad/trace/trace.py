@@ -26,10 +26,10 @@ from symgrad.errors import (
     UnsupportedError,
     heard,
 )
+from symgrad.ir.index.shapes import is_static
 from symgrad.ir.memory import refuse_huge
 from symgrad.ir.node import Graph, Node
 from symgrad.ir.program import Program
-from symgrad.ir.shapes import is_static
 from symgrad.ops import load
 from symgrad.ops.declare import leaves
 from symgrad.ops.declare.forms import answer_scipy

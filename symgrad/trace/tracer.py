@@ -26,7 +26,7 @@ from symgrad.errors import (
     RangeError,
     UnsupportedError,
 )
-from symgrad.ir import shapes
+from symgrad.ir.index import shapes
 from symgrad.ir.node import Node
 from symgrad.ir.op import Elementwise, Op
 from symgrad.ops.declare import leaves

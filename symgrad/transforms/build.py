@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from symgrad.ir.index.regions import whole
+from symgrad.ir.index.shapes import Shape
 from symgrad.ir.node import Graph, Node
 from symgrad.ir.op import Composite, Elementwise, Op
 from symgrad.ir.program import Program, copied, rebuild
-from symgrad.ir.regions import whole
-from symgrad.ir.shapes import Shape
 from symgrad.ops.arrays.indexing import gather
 from symgrad.ops.arrays.reduce import sum_
 from symgrad.ops.arrays.views import broadcast_to, slice_

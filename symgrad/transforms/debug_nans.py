@@ -14,12 +14,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from symgrad.errors import Line, NonFiniteError
-from symgrad.ir import shapes
 from symgrad.ir.graphs import reachable
+from symgrad.ir.index import shapes
+from symgrad.ir.index.shapes import size
 from symgrad.ir.node import Graph, Node
 from symgrad.ir.op import Control, Result
 from symgrad.ir.program import Program
-from symgrad.ir.shapes import size
 from symgrad.ops.arrays.updates import assemble
 from symgrad.ops.control import result
 from symgrad.ops.declare import leaves

@@ -21,10 +21,10 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
+from symgrad.ir.index.notation import Access, Apply, Axis, How, Number
+from symgrad.ir.index.shapes import Dim, Shape
 from symgrad.ir.node import Constant, Node
-from symgrad.ir.notation import Access, Apply, Axis, How, Number
 from symgrad.ir.op import Elementwise, Structured
-from symgrad.ir.shapes import Dim, Shape
 from symgrad.ops.declare.traits import traits
 from symgrad.ops.elementwise.selection import where
 from symgrad.transforms.tuned import COMPARED_ELEMENTS

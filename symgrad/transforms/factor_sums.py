@@ -19,10 +19,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from symgrad.ir.index.shapes import size, upper
 from symgrad.ir.node import Graph, Node
 from symgrad.ir.op import Elementwise, Op
 from symgrad.ir.program import Program, copied, rebuild
-from symgrad.ir.shapes import size, upper
 from symgrad.ops.arrays.contract import einsum
 from symgrad.ops.arrays.reduce import sum_
 from symgrad.ops.arrays.views import squeeze

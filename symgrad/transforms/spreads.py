@@ -16,11 +16,11 @@ from typing import Any
 
 import numpy as np
 
+from symgrad.ir.index.regions import Region, whole
+from symgrad.ir.index.shapes import is_static, size
 from symgrad.ir.node import Graph, Node
 from symgrad.ir.op import Elementwise
 from symgrad.ir.program import Program, copied, rebuild
-from symgrad.ir.regions import Region, whole
-from symgrad.ir.shapes import is_static, size
 from symgrad.ops.arrays.views import inverse_order, slice_
 from symgrad.transforms.build import behind_spread, is_along, is_sum, make, number, written
 from symgrad.transforms.tuned import SAMPLED, SAMPLED_BEHIND, SPREAD

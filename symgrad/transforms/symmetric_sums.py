@@ -21,9 +21,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from symgrad.ir.graphs import in_turn
+from symgrad.ir.index.shapes import Shape
 from symgrad.ir.node import Graph, Node
 from symgrad.ir.program import Program, copied
-from symgrad.ir.shapes import Shape
 from symgrad.ops.arrays.views import inverse_order, transpose
 from symgrad.transforms.build import written
 from symgrad.transforms.equality import Equality, form

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import symgrad as sg
+from symgrad.ir.index.notation import Statement
 from symgrad.ir.node import Node
-from symgrad.ir.notation import Statement
 from symgrad.ir.program import Program
 from symgrad.loops.program import Cond, Loop, LoopProgram, Outlined, While
 from symgrad.loops.verify import Section, Site

@@ -18,8 +18,8 @@ import pytest
 
 import symgrad as sg
 from symgrad.errors import IndexOutOfBounds, SerializationError
-from symgrad.ir.bounds import obligations
 from symgrad.ir.evaluate import evaluate
+from symgrad.ir.index.bounds import obligations
 from symgrad.ir.node import Graph
 from symgrad.ir.op import Structured
 from symgrad.ir.program import Program

@@ -10,7 +10,7 @@ import pytest
 from scipy import special
 
 import symgrad as sg
-from symgrad.ir.notation import Apply
+from symgrad.ir.index.notation import Apply
 from symgrad.loops.fusion import parallelize as threads
 from symgrad.loops.program import Walk, paths
 from tests.looking import code, loops

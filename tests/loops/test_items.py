@@ -14,7 +14,7 @@ from symgrad import ops
 from symgrad.build.load import build
 from symgrad.build.toolchain import find as toolchain
 from symgrad.errors import VerifyError
-from symgrad.ir.notation import Access, Apply, Axis, How, IndexValue, Lookup, Number, Statement
+from symgrad.ir.index.notation import Access, Apply, Axis, How, IndexValue, Lookup, Number, Statement
 from symgrad.loops import machine, passes
 from symgrad.loops.nest import outline
 from symgrad.loops.program import (

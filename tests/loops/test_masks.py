@@ -11,7 +11,7 @@ from scipy import special
 
 import symgrad as sg
 from symgrad.build.toolchain import find as toolchain
-from symgrad.ir.notation import Access, Axis, How, Statement
+from symgrad.ir.index.notation import Access, Axis, How, Statement
 from symgrad.loops.nest import vectorize
 from symgrad.loops.program import Array, Kind, Loop, LoopProgram, Walk, paths
 from symgrad.options import Options

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import symgrad as sg
-from symgrad.ir import shapes
+from symgrad.ir.index import shapes
 from symgrad.loops.fusion import parallelize as threads
 from symgrad.loops.fusion import tile
 from symgrad.loops.program import LoopProgram, Place

@@ -14,7 +14,7 @@ import pytest
 import symgrad as sg
 from symgrad.errors import VerifyError
 from symgrad.ir.evaluate import evaluate
-from symgrad.ir.notation import Axis, Lookup, Statement, symbolic
+from symgrad.ir.index.notation import Axis, Lookup, Statement, symbolic
 from symgrad.loops import held, passes
 from symgrad.loops.fusion import merge as merge_pass
 from symgrad.loops.fusion import parallelize as threads

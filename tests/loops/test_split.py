@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import symgrad as sg
-from symgrad.ir.notation import Access, Axis, How, Number, Statement
+from symgrad.ir.index.notation import Access, Axis, How, Number, Statement
 from symgrad.loops.fusion import parallelize as threads
 from symgrad.loops.fusion import tile
 from symgrad.loops.nest import outline

@@ -10,8 +10,8 @@ import pytest
 
 import symgrad as sg
 from symgrad.errors import VerifyError
-from symgrad.ir.notation import Access, Axis, How, IndexValue, Lookup, Number, Statement
-from symgrad.ir.shapes import symbol
+from symgrad.ir.index.notation import Access, Axis, How, IndexValue, Lookup, Number, Statement
+from symgrad.ir.index.shapes import symbol
 from symgrad.loops.program import (
     THREADS,
     Array,

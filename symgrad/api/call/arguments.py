@@ -21,7 +21,7 @@ import numpy as np
 
 from symgrad.api.sparse import matrices as _matrices  # noqa: F401 - SciPy's as arguments
 from symgrad.errors import ArgumentError, ArgumentValueError
-from symgrad.ir.shapes import bare, show, symbol
+from symgrad.ir.index.shapes import bare, show, symbol
 from symgrad.ops.declare.forms import COMPILED, is_traced
 from symgrad.trace import optree
 from symgrad.trace.lines import user_line

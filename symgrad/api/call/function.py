@@ -38,10 +38,10 @@ from symgrad.errors import (
     warn,
 )
 from symgrad.ir.evaluate import evaluate
+from symgrad.ir.index.shapes import is_static
 from symgrad.ir.names import identifier
 from symgrad.ir.node import Node
 from symgrad.ir.program import Program
-from symgrad.ir.shapes import is_static
 from symgrad.ops.declare.forms import is_traced
 from symgrad.options import Options
 from symgrad.pipeline import NAMES, Built, Stages, build, optimized, uncollected
@@ -63,7 +63,7 @@ if TYPE_CHECKING:
 
     from symgrad.api.report import Cost, Memory
 
-ALSO += [f"symgrad.api.modes.{name}" for name in ("distances", "distributions", "initial_values", "matrix_functions")]
+ALSO += [f"symgrad.api.answers.{name}" for name in ("distances", "distributions", "initial_values", "matrix_functions")]
 
 Short = Callable[[tuple[Any, ...]], Any]
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from symgrad.api.call.arguments import Said
 from symgrad.errors import ConcretizationError
-from symgrad.ir.shapes import Shape
+from symgrad.ir.index.shapes import Shape
 
 if TYPE_CHECKING:
     from symgrad.api.call.function import Entry
@@ -57,7 +57,7 @@ def unify(pattern: Sequence[int | str], extents: Sequence[int | str]) -> dict[st
 def pattern_of(shapes: Iterable[Shape]) -> Pattern:
     """Write the extents of shapes as a pattern.
 
-    >>> from symgrad.ir.shapes import symbol
+    >>> from symgrad.ir.index.shapes import symbol
     >>> pattern_of([(symbol("n") + 1, 3)])
     ('n+1', 3)
     """

@@ -13,11 +13,11 @@ import numpy as np
 
 from symgrad.api.modes.mode import Point, at, derived, described
 from symgrad.errors import ArgumentError, ArgumentValueError, ShapeError
+from symgrad.ir.index.shapes import show
 from symgrad.ir.names import identifier
 from symgrad.ir.node import Node
 from symgrad.ir.op import Control
 from symgrad.ir.program import Program
-from symgrad.ir.shapes import show
 from symgrad.ops.control import call as call_op
 from symgrad.ops.control import cond as cond_op
 from symgrad.ops.control import counted, result, while_

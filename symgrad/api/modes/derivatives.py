@@ -15,7 +15,7 @@ from symgrad.api.call.function import Function, P, R
 from symgrad.api.modes.mode import Point, at, described, function, matched
 from symgrad.api.sparse.rows import RowSparse
 from symgrad.errors import ArgumentError, ArgumentValueError
-from symgrad.ir import shapes
+from symgrad.ir.index import shapes
 from symgrad.ir.node import Node
 from symgrad.ir.program import Program
 from symgrad.ops.arrays.copies import filled

@@ -9,9 +9,9 @@ import numpy as np
 
 from symgrad.api.modes.mode import matched
 from symgrad.errors import ArgumentError, ArgumentValueError, ShapeError
+from symgrad.ir.index.shapes import show
 from symgrad.ir.node import Graph, Node
 from symgrad.ir.program import Program, copied, replaced
-from symgrad.ir.shapes import show
 from symgrad.ops.arrays.views import broadcast_to
 from symgrad.ops.declare.forms import is_traced
 from symgrad.ops.elementwise.selection import astype, stop

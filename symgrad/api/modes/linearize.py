@@ -19,9 +19,9 @@ from symgrad.api.call.function import Function
 from symgrad.api.modes.mode import at, derived, described, matched, present, substituted
 from symgrad.errors import ArgumentError
 from symgrad.ir.evaluate import concrete
+from symgrad.ir.index.shapes import is_static
 from symgrad.ir.names import identifier
 from symgrad.ir.program import BY_NUMBER, Program
-from symgrad.ir.shapes import is_static
 from symgrad.options import Options
 from symgrad.trace import optree
 from symgrad.trace.signature import Signature, Spec, flatten

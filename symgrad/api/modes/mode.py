@@ -19,7 +19,7 @@ from typing import Any
 from symgrad.api.call.arguments import AUTO, Arguments, check_function
 from symgrad.api.call.function import Function, P
 from symgrad.errors import ArgumentError, ShapeError
-from symgrad.ir import shapes
+from symgrad.ir.index import shapes
 from symgrad.ir.names import identifier
 from symgrad.ir.node import Graph, Node, NodeTable
 from symgrad.ir.program import Program, copied, replaced

@@ -11,7 +11,7 @@ import numpy as np
 from symgrad.api.call.arguments import AUTO
 from symgrad.api.modes.mode import at, function, substituted
 from symgrad.errors import ArgumentError, ArgumentValueError, ShapeError
-from symgrad.ir.shapes import show
+from symgrad.ir.index.shapes import show
 from symgrad.ops.arrays.views import broadcast_to
 from symgrad.options import Options
 from symgrad.trace import optree

@@ -11,8 +11,8 @@ import numpy as np
 
 from symgrad.api.modes.mode import decided, substituted
 from symgrad.errors import ArgumentError, NoGradient, UnsupportedError
-from symgrad.ir import shapes
 from symgrad.ir.graphs import reachable
+from symgrad.ir.index import shapes
 from symgrad.ir.names import identifier
 from symgrad.ir.node import Node
 from symgrad.ir.op import Composite

@@ -11,10 +11,10 @@ import numpy as np
 
 from symgrad.api.rules.custom import outer_input
 from symgrad.errors import ArgumentError, DtypeError, NoGradient, ShapeError, UnsupportedError
-from symgrad.ir import shapes
+from symgrad.ir.index import shapes
+from symgrad.ir.index.shapes import Shape
 from symgrad.ir.node import Node
 from symgrad.ir.op import Composite, Elementwise
-from symgrad.ir.shapes import Shape
 from symgrad.ops.declare.calculus import in_numpy
 from symgrad.ops.declare.domains import Case, Domain
 from symgrad.ops.declare.forms import name_apart, shape_of

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from symgrad.errors import ArgumentError, DtypeError, ShapeError
-from symgrad.ir import shapes
+from symgrad.ir.index import shapes
 from symgrad.ops.arrays.indexing import normal_index, scatter_add
 from symgrad.ops.arrays.joining import lift
 from symgrad.ops.arrays.updates import add_at, scatter_set

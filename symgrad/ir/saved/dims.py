@@ -6,9 +6,9 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from symgrad.errors import SerializationError
-from symgrad.ir.extents import EVALUATE, fraction
-from symgrad.ir.notation import Index, start_and_terms
-from symgrad.ir.shapes import simplified, symbol
+from symgrad.ir.index.extents import EVALUATE, fraction
+from symgrad.ir.index.notation import Index, start_and_terms
+from symgrad.ir.index.shapes import simplified, symbol
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -29,7 +29,7 @@ _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,30}")
 def dim_to_json(dim: Any) -> Any:
     """Write an extent or an index of extents.
 
-    >>> from symgrad.ir.shapes import symbol
+    >>> from symgrad.ir.index.shapes import symbol
     >>> dim_to_json(symbol("n") * 2 - 1)
     {'sum': [-1, {'product': [2, {'symbol': 'n'}]}]}
     """

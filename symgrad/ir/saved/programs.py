@@ -13,8 +13,8 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from symgrad.errors import Derived, Line, SerializationError
-from symgrad.ir import shapes
-from symgrad.ir.bounds import obligations
+from symgrad.ir.index import shapes
+from symgrad.ir.index.bounds import obligations
 from symgrad.ir.names import identifier
 from symgrad.ir.node import SEVERAL, Constant, Graph, Node, Requirement
 from symgrad.ir.op import Control, Op, Result, Structured

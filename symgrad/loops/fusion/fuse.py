@@ -11,8 +11,8 @@ from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from symgrad.ir.graphs import Partition
-from symgrad.ir.notation import Access, Axis, How, Number, Role, Statement, accesses, looked_up
-from symgrad.ir.shapes import upper
+from symgrad.ir.index.notation import Access, Axis, How, Number, Role, Statement, accesses, looked_up
+from symgrad.ir.index.shapes import upper
 from symgrad.loops.cost import element_count, estimate
 from symgrad.loops.fusion.tile import swept_loops, tile_rows
 from symgrad.loops.machine import (

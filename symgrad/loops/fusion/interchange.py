@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from symgrad.ir.notation import Access, Axis, How, Statement
+from symgrad.ir.index.notation import Access, Axis, How, Statement
 from symgrad.loops.fusion.parallelize import pays
 from symgrad.loops.machine import SHARED_ROWS, TILE_BLOCKS, TILE_LEAST
 from symgrad.loops.program import Array, Item, Items, Loop, LoopProgram, Tile, Walk, walk

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from symgrad.ir.notation import Access, Axis, How, Statement, linear
+from symgrad.ir.index.notation import Access, Axis, How, Statement, linear
 from symgrad.loops.machine import LONG, NESTS_TRIED
 from symgrad.loops.program import Array, Cond, Item, Items, Loop, LoopProgram, Tile, Walk, While, rebuild, touched, walk
 

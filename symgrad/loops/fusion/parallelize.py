@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from itertools import count
 from typing import Any
 
-from symgrad.ir.notation import Access, Axis, How, Number, Statement, axes_of, linear
-from symgrad.ir.shapes import size, symbol, upper
+from symgrad.ir.index.notation import Access, Axis, How, Number, Statement, axes_of, linear
+from symgrad.ir.index.shapes import size, symbol, upper
 from symgrad.loops.cost import effort, operations_of, walked
 from symgrad.loops.machine import BLOCKED, COPIES_BYTES, COPY_BYTES, COPYING, LINE, PAYS, STACK
 from symgrad.loops.program import (

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from symgrad.ir.notation import Access, Apply, Axis, How, Lookup, Number, Role, Statement, axes_of, varies
+from symgrad.ir.index.notation import Access, Apply, Axis, How, Lookup, Number, Role, Statement, axes_of, varies
 from symgrad.ir.op import Elementwise
 from symgrad.loops.cost import element_count
 from symgrad.loops.fusion.parallelize import pays

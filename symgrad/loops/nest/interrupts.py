@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from symgrad.ir.notation import Statement
-from symgrad.ir.shapes import upper
+from symgrad.ir.index.notation import Statement
+from symgrad.ir.index.shapes import upper
 from symgrad.loops.cost import all_operations, estimate, trips
 from symgrad.loops.machine import BLOCKED, GUESSED, INNER, LONG_CALL, LONG_ITERATION, OUTER, SELDOM
 from symgrad.loops.program import Item, Items, Loop, LoopProgram, Walk, While, rebuild

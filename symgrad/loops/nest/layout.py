@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any, TypeAlias
 
-from symgrad.ir.notation import Access, Apply, How, Statement, axes_of, varies
+from symgrad.ir.index.notation import Access, Apply, How, Statement, axes_of, varies
 from symgrad.loops.machine import RAGGED, TINY, TURNED_ROWS
 from symgrad.loops.program import Array, Item, Items, Loop, LoopProgram, in_loops, rebuild, temporary
 from symgrad.options import UNKNOWN, Target

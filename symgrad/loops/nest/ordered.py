@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from symgrad.ir.notation import Statement
+from symgrad.ir.index.notation import Statement
 from symgrad.loops.program import Array, Item, Loop, LoopProgram, Storages, Walk, rebuild
 
 

@@ -9,7 +9,7 @@ from bisect import bisect_left, bisect_right
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
-from symgrad.ir.notation import Axis, Statement
+from symgrad.ir.index.notation import Axis, Statement
 from symgrad.loops.machine import CUT_SUM, CUT_TILE_ROWS, LONG, SHORT
 from symgrad.loops.nest.vectorize import innermost
 from symgrad.loops.program import Loop, Outlined, Tile, Walk, kept, rebuild, touched, walk

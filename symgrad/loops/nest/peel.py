@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from symgrad.ir.notation import How, Statement
-from symgrad.ir.shapes import simplified
+from symgrad.ir.index.notation import How, Statement
+from symgrad.ir.index.shapes import simplified
 from symgrad.loops.program import Loop, Piece, StorageMap, Walk, paths, renamed, touched, walk
 from symgrad.loops.storage.allocate import larger
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from symgrad.ir.notation import Axis
+    from symgrad.ir.index.notation import Axis
     from symgrad.loops.program import Array, Item, Items, LoopProgram
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from symgrad.ir.notation import (
+from symgrad.ir.index.notation import (
     Access,
     Apply,
     Axis,

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from symgrad.ir.notation import (
+from symgrad.ir.index.notation import (
     Access,
     Axis,
     How,
@@ -28,7 +28,7 @@ from symgrad.ir.notation import (
     parts,
     substitute,
 )
-from symgrad.ir.shapes import simplified
+from symgrad.ir.index.shapes import simplified
 from symgrad.loops.machine import EDGE, SHORTEST_FRAME
 from symgrad.loops.program import Array, Kind, LoopProgram
 

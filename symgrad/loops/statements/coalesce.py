@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from symgrad.ir.notation import Access, Axis, How, Statement, accesses, mapped
+from symgrad.ir.index.notation import Access, Axis, How, Statement, accesses, mapped
 from symgrad.loops.program import Array, LoopProgram
 
 

@@ -11,7 +11,7 @@ from math import prod
 from typing import Any, TypeAlias
 
 from symgrad.ir.graphs import Partition
-from symgrad.ir.notation import Access, Axis, Statement, everywhere, mapped, parts
+from symgrad.ir.index.notation import Access, Axis, Statement, everywhere, mapped, parts
 from symgrad.loops.machine import UNROLLED
 from symgrad.loops.program import Array, LoopProgram, temporary
 

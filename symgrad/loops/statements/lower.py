@@ -11,9 +11,7 @@ from weakref import proxy
 import numpy as np
 
 from symgrad.errors import ArgumentError, Derived, Line
-from symgrad.ir.names import identifier
-from symgrad.ir.node import Node
-from symgrad.ir.notation import (
+from symgrad.ir.index.notation import (
     SURE,
     Access,
     Apply,
@@ -32,9 +30,11 @@ from symgrad.ir.notation import (
     parts,
     substitute,
 )
+from symgrad.ir.index.shapes import Dim, simplified
+from symgrad.ir.names import identifier
+from symgrad.ir.node import Node
 from symgrad.ir.op import Elementwise, Result
 from symgrad.ir.program import Program
-from symgrad.ir.shapes import Dim, simplified
 from symgrad.loops.held import COUNTS, Again, Counter, HeldBranch, Repeat, stand_for
 from symgrad.loops.machine import SPREAD_BYTES
 from symgrad.loops.program import Array, Check, Kind, LoopProgram

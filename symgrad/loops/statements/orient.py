@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from symgrad.ir.graphs import Partition
-from symgrad.ir.notation import Access, Axis, Statement, everywhere, linear
+from symgrad.ir.index.notation import Access, Axis, Statement, everywhere, linear
 from symgrad.loops.program import Array, LoopProgram, temporary
 
 

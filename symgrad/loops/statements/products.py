@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.ir import shapes
-from symgrad.ir.notation import (
+from symgrad.ir.index import shapes
+from symgrad.ir.index.notation import (
     SURE,
     Access,
     Apply,
@@ -32,7 +32,7 @@ from symgrad.ir.notation import (
     linear,
     substitute,
 )
-from symgrad.ir.shapes import simplified, upper
+from symgrad.ir.index.shapes import simplified, upper
 from symgrad.loops.cost import extent, is_narrow, register_blocks
 from symgrad.loops.machine import BLOCK_FEWEST, BLOCK_WORTH, TILE_BLOCKS
 from symgrad.loops.program import Array, Item, Loop, LoopProgram, Nest, Product, ProductPart, Storage, Walk, rebuild

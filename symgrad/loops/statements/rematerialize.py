@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import chain, groupby
 from typing import Any
 
-from symgrad.ir.notation import (
+from symgrad.ir.index.notation import (
     Access,
     Axis,
     Frozen,

@@ -10,8 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.ir.node import Node
-from symgrad.ir.notation import (
+from symgrad.ir.index.notation import (
     SURE,
     Access,
     Apply,
@@ -24,6 +23,7 @@ from symgrad.ir.notation import (
     axes_of,
     rebuilt,
 )
+from symgrad.ir.node import Node
 from symgrad.loops.held import COUNTS, Segments
 from symgrad.loops.machine import TILE_ROWS
 from symgrad.loops.program import Array, Items, Kind, Loop, Tile, While, in_loops, temporary, touched, walk

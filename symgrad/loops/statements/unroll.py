@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from symgrad.ir.graphs import Partition
-from symgrad.ir.notation import (
+from symgrad.ir.index.notation import (
     Access,
     Apply,
     Axis,
@@ -34,7 +34,7 @@ from symgrad.ir.notation import (
     parts,
     substitute,
 )
-from symgrad.ir.shapes import upper
+from symgrad.ir.index.shapes import upper
 from symgrad.loops.machine import FEW_POINTS, TINY, UNROLLED, UNROLLED_ALL, WORTH_LANES
 from symgrad.loops.program import Array, Kind, LoopProgram, living, temporary
 from symgrad.loops.statements.products import batch_axes, is_block

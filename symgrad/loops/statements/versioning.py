@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from symgrad.ir.extents import Large, has_choice
-from symgrad.ir.notation import Access, Axis, Index, Lookup, Statement, accesses, as_index, rebuilt
-from symgrad.ir.shapes import simplified
+from symgrad.ir.index.extents import Large, has_choice
+from symgrad.ir.index.notation import Access, Axis, Index, Lookup, Statement, accesses, as_index, rebuilt
+from symgrad.ir.index.shapes import simplified
 from symgrad.loops.machine import LARGE_EXTENTS
 from symgrad.loops.program import Array, LoopProgram
 from symgrad.loops.statements.lower import without_ones

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from symgrad.ir import shapes
-from symgrad.ir.notation import How, Index, Statement, parts, reckoned, start_and_terms, symbolic
+from symgrad.ir.index import shapes
+from symgrad.ir.index.notation import How, Index, Statement, parts, reckoned, start_and_terms, symbolic
 from symgrad.loops.machine import LINE, SLOTS_TRIED, STACK, STACK_TOTAL, WORD
 from symgrad.loops.program import COUNT, Cond, Loop, Outlined, Place, Slot, Walk, common, touched, walk
 
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
     import numpy as np
 
-    from symgrad.ir.notation import Access
-    from symgrad.ir.shapes import Dim, Shape
+    from symgrad.ir.index.notation import Access
+    from symgrad.ir.index.shapes import Dim, Shape
     from symgrad.loops.program import Array, Item, LoopProgram, Storage
 
 

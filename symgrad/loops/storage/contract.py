@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from symgrad.ir.notation import Access, Axis, How, Role, Statement
-from symgrad.ir.shapes import size
+from symgrad.ir.index.notation import Access, Axis, How, Role, Statement
+from symgrad.ir.index.shapes import size
 from symgrad.loops.program import Kind, Loop, StorageMap, common, rebuild, touched, walk
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from symgrad.ir.notation import Access, Axis, How, Statement
+from symgrad.ir.index.notation import Access, Axis, How, Statement
 from symgrad.loops.program import Kind, Loop, Outlined, Walk, While, common, looped, rebuild, temporary, touched, walk
 
 if TYPE_CHECKING:

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from symgrad.errors import ShapeError
-from symgrad.ir import shapes
+from symgrad.ir.index import shapes
+from symgrad.ir.index.notation import Access, Axis, Body, How, Number, Statement, axes_of
+from symgrad.ir.index.shapes import Dim, Shape
 from symgrad.ir.node import Node
-from symgrad.ir.notation import Access, Axis, Body, How, Number, Statement, axes_of
-from symgrad.ir.shapes import Dim, Shape
 from symgrad.ops.arrays.copies import fresh
 from symgrad.ops.arrays.joining import lift
 from symgrad.ops.arrays.views import adding, placed_in

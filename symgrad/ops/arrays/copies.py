@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from symgrad.errors import ArgumentError, ShapeError, UnsupportedError
-from symgrad.ir import shapes
-from symgrad.ir.shapes import Shape
+from symgrad.ir.index import shapes
+from symgrad.ir.index.shapes import Shape
 from symgrad.ops.arrays.joining import lift
 from symgrad.ops.declare.forms import ANSWERS, COMPILED, OPS, PARTS, answers, dims, is_traced, normal_axes, shape_of
 

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from symgrad.errors import ArgumentValueError, DtypeError, ShapeError, UnsupportedError
-from symgrad.ir import shapes
+from symgrad.ir.index import shapes
+from symgrad.ir.index.notation import SURE, Access, Axis, Body, How, IndexValue, Lookup, Role, Statement, axes_of
+from symgrad.ir.index.shapes import Shape
 from symgrad.ir.node import Node
-from symgrad.ir.notation import SURE, Access, Axis, Body, How, IndexValue, Lookup, Role, Statement, axes_of
-from symgrad.ir.shapes import Shape
 from symgrad.ops.arrays.copies import fresh
 from symgrad.ops.arrays.joining import along_axis, lift
 from symgrad.ops.arrays.views import adding, broadcast_index, copy_body, put_body

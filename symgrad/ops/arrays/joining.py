@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from symgrad.errors import ArgumentError, ShapeError, UnsupportedError
-from symgrad.ir import shapes
+from symgrad.ir.index import shapes
+from symgrad.ir.index.notation import Access, Body, How, Statement, axes_of
+from symgrad.ir.index.shapes import Shape, simplified
 from symgrad.ir.node import Node
-from symgrad.ir.notation import Access, Body, How, Statement, axes_of
-from symgrad.ir.shapes import Shape, simplified
 from symgrad.ops.arrays.views import sliced
 from symgrad.ops.declare.domains import case
 from symgrad.ops.declare.forms import (

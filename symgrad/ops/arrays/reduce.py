@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.ir import shapes
+from symgrad.ir.index import shapes
+from symgrad.ir.index.notation import Access, Axis, Body, How, IndexValue, Number, Statement, Temporary, axes_of
 from symgrad.ir.node import Node
-from symgrad.ir.notation import Access, Axis, Body, How, IndexValue, Number, Statement, Temporary, axes_of
 from symgrad.ops.arrays.running import exclusive_product, reverse
 from symgrad.ops.declare.domains import booleans, case, distinct, inf, nan
 from symgrad.ops.declare.forms import BOOL, INT, OPS, apply, shape_of, structured

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.ir import regions, shapes
+from symgrad.ir.index import regions, shapes
+from symgrad.ir.index.notation import Access, Axis, Body, How, Number, Statement, Temporary, axes_of
 from symgrad.ir.node import Node
-from symgrad.ir.notation import Access, Axis, Body, How, Number, Statement, Temporary, axes_of
 from symgrad.ir.op import Structured
 from symgrad.ops.arrays.joining import along_axis, lift
 from symgrad.ops.arrays.views import adding, flipped, sliced

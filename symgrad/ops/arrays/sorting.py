@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from symgrad.errors import DtypeError, ShapeError
-from symgrad.ir import shapes
+from symgrad.ir.index import shapes
+from symgrad.ir.index.notation import Access, Apply, Axis, Body, How, Number, Routine, Statement, Temporary, axes_of
+from symgrad.ir.index.shapes import Shape
 from symgrad.ir.node import Node
-from symgrad.ir.notation import Access, Apply, Axis, Body, How, Number, Routine, Statement, Temporary, axes_of
-from symgrad.ir.shapes import Shape
 from symgrad.ops.declare.domains import SPECIAL, case, distinct, integers, nan, normal
 from symgrad.ops.declare.forms import INT, OPS, elementwise, shape_of, structured
 

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from symgrad.errors import ShapeError
-from symgrad.ir import regions, shapes
+from symgrad.ir.index import regions, shapes
+from symgrad.ir.index.notation import Access, Body, How, Statement, axes_of
+from symgrad.ir.index.shapes import Shape
 from symgrad.ir.node import Node
-from symgrad.ir.notation import Access, Body, How, Statement, axes_of
-from symgrad.ir.shapes import Shape
 from symgrad.ops.arrays.copies import broadcast_like
 from symgrad.ops.arrays.indexing import (
     added_at,

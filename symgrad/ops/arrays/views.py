@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from symgrad.errors import ShapeError
-from symgrad.ir import regions, shapes
+from symgrad.ir.index import regions, shapes
+from symgrad.ir.index.notation import Access, Body, How, IndexValue, Number, Statement, axes_of
+from symgrad.ir.index.shapes import Shape
 from symgrad.ir.node import Node
-from symgrad.ir.notation import Access, Body, How, IndexValue, Number, Statement, axes_of
-from symgrad.ir.shapes import Shape
 from symgrad.ir.text import show
 from symgrad.ops.declare.domains import case
 from symgrad.ops.declare.forms import BOOL, INT, OPS, apply, shape_of, structured

@@ -17,11 +17,11 @@ from typing import Any, TypeVar
 import numpy as np
 
 from symgrad.errors import DtypeError, UnsupportedError
-from symgrad.ir import shapes
+from symgrad.ir.index import shapes
+from symgrad.ir.index.notation import Apply, Value
+from symgrad.ir.index.shapes import Shape
 from symgrad.ir.node import Node
-from symgrad.ir.notation import Apply, Value
 from symgrad.ir.op import Composite, Elementwise, Leaf, Op, Structured
-from symgrad.ir.shapes import Shape
 from symgrad.ops.declare import spelling
 
 FLOATS = frozenset([np.dtype(np.float32), np.dtype(np.float64)])

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from symgrad.errors import Line
+from symgrad.ir.index.shapes import Shape
 from symgrad.ir.node import Constant, Graph, Node
-from symgrad.ir.shapes import Shape
 from symgrad.ir.text import constant_text
 from symgrad.ops.declare.forms import INT, leaf
 

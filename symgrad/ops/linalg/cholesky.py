@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from symgrad.errors import LinAlgError
+from symgrad.ir.index.notation import Body, Temporary
+from symgrad.ir.index.shapes import Shape
 from symgrad.ir.node import Node
-from symgrad.ir.notation import Body, Temporary
-from symgrad.ir.shapes import Shape
 from symgrad.ops.declare.domains import case
 from symgrad.ops.declare.forms import OPS, structured
 from symgrad.ops.linalg.solve import (

@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 
 from symgrad.errors import LinAlgError
-from symgrad.ir import regions
+from symgrad.ir.index import regions
+from symgrad.ir.index.notation import Access, Axis, Body, How, Routine, Statement, Temporary, axes_of
+from symgrad.ir.index.shapes import simplified
 from symgrad.ir.node import Node
-from symgrad.ir.notation import Access, Axis, Body, How, Routine, Statement, Temporary, axes_of
-from symgrad.ir.shapes import simplified
 from symgrad.ops.declare.domains import case
 from symgrad.ops.declare.forms import BOOL, OPS, apply, composite, shape_of, structured
 from symgrad.ops.linalg.solve import OUT, X, failing, shape_rule, solve_triangular, transposed

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.ir import regions
+from symgrad.ir.index import regions
+from symgrad.ir.index.notation import Access, Body, How, Statement, Temporary, axes_of
+from symgrad.ir.index.shapes import simplified
 from symgrad.ir.node import Node
-from symgrad.ir.notation import Access, Body, How, Statement, Temporary, axes_of
-from symgrad.ir.shapes import simplified
 from symgrad.ops.declare.domains import case
 from symgrad.ops.declare.forms import OPS, composite, shape_of, structured
 from symgrad.ops.linalg.solve import OUT, X, by_routine, copy_in, lu, lu_solve, shape_rule, transposed

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from symgrad.errors import ShapeError, UnsupportedError
-from symgrad.ir import shapes
+from symgrad.ir.index import shapes
 from symgrad.ops.arrays.contract import LETTERS, contract
 from symgrad.ops.arrays.joining import lift
 from symgrad.ops.declare.forms import answers, normal_axis, refuse, shape_of

@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 
 from symgrad.errors import DtypeError, LinAlgError, ShapeError
-from symgrad.ir import shapes
+from symgrad.ir.index import shapes
+from symgrad.ir.index.notation import Access, Axis, Body, How, Number, Routine, Statement, Temporary, Value, axes_of
+from symgrad.ir.index.shapes import Dim, Shape, simplified
 from symgrad.ir.node import Node
-from symgrad.ir.notation import Access, Axis, Body, How, Number, Routine, Statement, Temporary, Value, axes_of
-from symgrad.ir.shapes import Dim, Shape, simplified
 from symgrad.ops.declare.domains import case
 from symgrad.ops.declare.forms import BOOL, OPS, apply, composite, structured
 from symgrad.ops.linalg.products import NotSquare

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from symgrad.errors import DtypeError, ShapeError
-from symgrad.ir import shapes
+from symgrad.ir.index import shapes
+from symgrad.ir.index.notation import Access, Axis, Body, How, Lookup, Number, Statement, Temporary, axes_of
+from symgrad.ir.index.shapes import Shape
 from symgrad.ir.node import Node
-from symgrad.ir.notation import Access, Axis, Body, How, Lookup, Number, Statement, Temporary, axes_of
-from symgrad.ir.shapes import Shape
 from symgrad.ops.declare.domains import case, integers, normal
 from symgrad.ops.declare.forms import INT, OPS, apply, shape_of, structured
 

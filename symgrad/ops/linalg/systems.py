@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from symgrad.errors import ArgumentValueError, DtypeError, LinAlgError, ShapeError, UnsupportedError
-from symgrad.ir import shapes
-from symgrad.ir.shapes import simplified
+from symgrad.ir.index import shapes
+from symgrad.ir.index.shapes import simplified
 from symgrad.ops.arrays.joining import lift
 from symgrad.ops.declare.forms import OPS, UNSET, answers, shape_of
 from symgrad.ops.linalg import decompositions, determinants

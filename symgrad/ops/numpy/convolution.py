@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from symgrad.errors import ArgumentValueError, ShapeError, UnsupportedError
-from symgrad.ir import shapes
+from symgrad.ir.index import shapes
+from symgrad.ir.index.notation import Access, Axis, Body, How, Number, Statement
+from symgrad.ir.index.shapes import Shape
 from symgrad.ir.node import Node
-from symgrad.ir.notation import Access, Axis, Body, How, Number, Statement
-from symgrad.ir.shapes import Shape
 from symgrad.ops.arrays.copies import promoted
 from symgrad.ops.arrays.joining import lift
 from symgrad.ops.arrays.views import adding, flipped, sliced

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from symgrad.errors import DtypeError
-from symgrad.ir import shapes
+from symgrad.ir.index import shapes
+from symgrad.ir.index.notation import Access, Body, How, IndexValue, Statement, axes_of
+from symgrad.ir.index.shapes import Shape
 from symgrad.ir.node import Node
-from symgrad.ir.notation import Access, Body, How, IndexValue, Statement, axes_of
-from symgrad.ir.shapes import Shape
 from symgrad.ops.arrays.copies import promoted
 from symgrad.ops.arrays.joining import lift
 from symgrad.ops.declare.domains import case

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from symgrad.errors import ShapeError, UnsupportedError
-from symgrad.ir.shapes import Dim, Shape, simplified
+from symgrad.ir.index.shapes import Dim, Shape, simplified
 from symgrad.ops.arrays.copies import filled
 from symgrad.ops.arrays.joining import lift
 from symgrad.ops.declare.forms import OPS, answers, normal_axis, shape_of

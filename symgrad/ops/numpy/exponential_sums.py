@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from symgrad.errors import DtypeError
-from symgrad.ir import shapes
+from symgrad.ir.index import shapes
 from symgrad.ir.node import Node
 from symgrad.ir.op import Composite
 from symgrad.ops.arrays.joining import lift

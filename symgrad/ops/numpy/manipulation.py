@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from symgrad.errors import ArgumentValueError, MutationError, ShapeError, UnsupportedError
-from symgrad.ir import shapes
-from symgrad.ir.shapes import Shape, simplified
+from symgrad.ir.index import shapes
+from symgrad.ir.index.shapes import Shape, simplified
 from symgrad.ops.arrays.copies import an_array, broadcast_like, checked_shape, fresh
 from symgrad.ops.arrays.indexing import gather
 from symgrad.ops.arrays.joining import along_axis, lift

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from symgrad.errors import ArgumentValueError, ShapeError, UnsupportedError
-from symgrad.ir.shapes import simplified
+from symgrad.ir.index.shapes import simplified
 from symgrad.ops.arrays.copies import filled, fresh
 from symgrad.ops.arrays.indexing import gather
 from symgrad.ops.arrays.joining import lift

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from symgrad.errors import ArgumentError, ArgumentValueError, ShapeError
-from symgrad.ir.notation import How
+from symgrad.ir.index.notation import How
 from symgrad.ops.arrays.copies import promoted, size
 from symgrad.ops.arrays.joining import along_axis, lift
 from symgrad.ops.arrays.reduce import along, first_value

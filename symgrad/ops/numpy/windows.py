@@ -8,10 +8,10 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
 from symgrad.errors import ArgumentValueError, ShapeError
-from symgrad.ir import regions, shapes
+from symgrad.ir.index import regions, shapes
+from symgrad.ir.index.notation import Body
+from symgrad.ir.index.shapes import Shape
 from symgrad.ir.node import Node
-from symgrad.ir.notation import Body
-from symgrad.ir.shapes import Shape
 from symgrad.ops.arrays.joining import lift
 from symgrad.ops.arrays.views import adding, as_slices, copy_body, put_body, slice_shape, source_index
 from symgrad.ops.declare.domains import case

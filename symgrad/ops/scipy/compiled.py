@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.ir import shapes
+from symgrad.ir.index import shapes
 from symgrad.ir.op import Elementwise
 from symgrad.ops.arrays.joining import lift
 from symgrad.ops.declare.domains import positive

@@ -25,9 +25,9 @@ from typing import Any
 import numpy as np
 
 from symgrad.errors import Line
+from symgrad.ir.index.shapes import is_static
 from symgrad.ir.node import Node
 from symgrad.ir.program import Program
-from symgrad.ir.shapes import is_static
 from symgrad.ops.control import UNTOLD
 from symgrad.trace.constants import constant
 from symgrad.trace.control.branches import CALLERS, Branches

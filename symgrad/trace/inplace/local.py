@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from symgrad.errors import MutationError, UnsupportedError
-from symgrad.ir import shapes
+from symgrad.ir.index import shapes
 from symgrad.ir.node import Node
 from symgrad.ops.arrays.views import reshape
 from symgrad.ops.declare.forms import COMPILED

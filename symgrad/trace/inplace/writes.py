@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 
 from symgrad.errors import ArgumentValueError, MutationError, ShapeError
-from symgrad.ir import shapes
+from symgrad.ir.index import shapes
+from symgrad.ir.index.shapes import is_static
 from symgrad.ir.node import Graph, Node
 from symgrad.ir.op import Op
 from symgrad.ir.program import Program
-from symgrad.ir.shapes import is_static
 from symgrad.ops.arrays.indexing import first_axis
 from symgrad.ops.arrays.indexing import gather as picked
 from symgrad.ops.arrays.joining import lift

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from symgrad.errors import ArgumentValueError, AxisError, SymgradError, UnsupportedError
-from symgrad.ir import shapes
+from symgrad.ir.index import shapes
 from symgrad.ir.op import Elementwise
 from symgrad.ops.declare.forms import ANSWERS, INT, SCIPYS, answer_scipy, loop_dtypes
 from symgrad.ops.elementwise.arithmetic import power_int

@@ -21,7 +21,7 @@ from symgrad.errors import (
     UnsupportedError,
     warn,
 )
-from symgrad.ir.shapes import show, simplified
+from symgrad.ir.index.shapes import show, simplified
 from symgrad.ops.arrays.copies import checked_shape
 from symgrad.ops.arrays.joining import lift
 from symgrad.ops.arrays.views import broadcast_to

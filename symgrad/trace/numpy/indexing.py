@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from symgrad.errors import ConcretizationError, SymgradError, UnsupportedError
-from symgrad.ir.shapes import is_static, simplified
+from symgrad.ir.index.shapes import is_static, simplified
 from symgrad.ops.arrays.copies import fresh
 from symgrad.ops.arrays.indexing import gather as picked
 from symgrad.ops.arrays.joining import holds_traced, lift

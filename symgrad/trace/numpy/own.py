@@ -34,10 +34,10 @@ from symgrad.errors import (
     SymgradError,
     UnsupportedError,
 )
-from symgrad.ir import shapes
 from symgrad.ir.graphs import reachable
+from symgrad.ir.index import shapes
+from symgrad.ir.index.notation import How
 from symgrad.ir.node import Node
-from symgrad.ir.notation import How
 from symgrad.ops.arrays.copies import checked_shape, filled, promoted
 from symgrad.ops.arrays.joining import holds_traced, lift, traced_among
 from symgrad.ops.arrays.reduce import first_value

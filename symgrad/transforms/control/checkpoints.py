@@ -12,9 +12,9 @@ from math import ceil, prod
 from typing import Any
 
 from symgrad.errors import ArgumentValueError
+from symgrad.ir.index.shapes import size, upper
 from symgrad.ir.node import Graph, Node
 from symgrad.ir.program import Program
-from symgrad.ir.shapes import size, upper
 from symgrad.ops.arrays.joining import concatenate
 from symgrad.ops.arrays.views import reshape
 from symgrad.ops.control import call, result, scan

@@ -15,10 +15,10 @@ from typing import Any
 
 import numpy as np
 
+from symgrad.ir.index.regions import whole
+from symgrad.ir.index.shapes import is_static
 from symgrad.ir.node import Graph, Node
 from symgrad.ir.program import Program
-from symgrad.ir.regions import whole
-from symgrad.ir.shapes import is_static
 from symgrad.ops.arrays.views import slice_
 from symgrad.ops.control import result, scan
 from symgrad.ops.elementwise.logical import logical_and, logical_not, logical_or

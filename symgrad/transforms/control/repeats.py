@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
+from symgrad.ir.index.shapes import is_static, size
 from symgrad.ir.node import Graph, Node
 from symgrad.ir.op import Control, Elementwise, Leaf, Op, Result
 from symgrad.ir.program import Program
-from symgrad.ir.shapes import is_static, size
 from symgrad.ir.text import as_text
 from symgrad.ops.arrays.views import slice_
 from symgrad.options import FEWEST

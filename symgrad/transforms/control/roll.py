@@ -16,11 +16,11 @@ from typing import Any
 
 import numpy as np
 
+from symgrad.ir.index.regions import whole
+from symgrad.ir.index.shapes import is_static, size
 from symgrad.ir.node import SEVERAL, Graph, Node
 from symgrad.ir.op import Control, Elementwise, Leaf, Result
 from symgrad.ir.program import Program, afresh, copied
-from symgrad.ir.regions import whole
-from symgrad.ir.shapes import is_static, size
 from symgrad.ops.arrays.joining import concatenate
 from symgrad.ops.arrays.updates import assemble
 from symgrad.ops.arrays.views import expand_dims, slice_, transpose

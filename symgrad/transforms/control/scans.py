@@ -16,10 +16,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from symgrad.ir.index.shapes import size, upper
 from symgrad.ir.node import Graph, Node
 from symgrad.ir.op import Control, Elementwise, Op, Result
 from symgrad.ir.program import Program, bodies, copied, rebuild, replaced
-from symgrad.ir.shapes import size, upper
 from symgrad.ops.arrays.contract import LETTERS, einsum, parse_labels
 from symgrad.ops.arrays.indexing import scatter_add
 from symgrad.ops.arrays.reduce import sum_

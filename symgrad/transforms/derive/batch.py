@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 
 from symgrad.errors import UnsupportedError, VerifyError
+from symgrad.ir.index.shapes import Dim, simplified
 from symgrad.ir.node import Graph, Node
 from symgrad.ir.op import Composite, Control, Elementwise, Result
 from symgrad.ir.program import Program, copied, replaced
-from symgrad.ir.shapes import Dim, simplified
 from symgrad.ops.arrays.contract import LETTERS
 from symgrad.ops.arrays.views import broadcast_to, expand_dims, reshape
 from symgrad.ops.batched import each, evaluated_for_each, stand_in

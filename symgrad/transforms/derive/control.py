@@ -15,13 +15,13 @@ from typing import Any
 import numpy as np
 
 from symgrad.errors import VerifyError
-from symgrad.ir import shapes
 from symgrad.ir.graphs import reachable
+from symgrad.ir.index import shapes
+from symgrad.ir.index.shapes import Dim
 from symgrad.ir.names import identifier
 from symgrad.ir.node import Graph, Node
 from symgrad.ir.op import Control, Elementwise, Leaf
 from symgrad.ir.program import Program, bodies, replaced
-from symgrad.ir.shapes import Dim
 from symgrad.ops.arrays.views import broadcast_to, reshape, transpose
 from symgrad.ops.control import call, closure, cond, counted, differentiated, needed, read_by, result, scan, while_
 from symgrad.ops.declare import leaves

@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.ir import shapes
+from symgrad.ir.index import shapes
+from symgrad.ir.index.shapes import Shape, is_static
 from symgrad.ir.node import Graph, Node
 from symgrad.ir.op import Elementwise, Structured
-from symgrad.ir.shapes import Shape, is_static
 from symgrad.ops.arrays.indexing import first_axis, scatter_add
 from symgrad.ops.arrays.running import cumsum
 from symgrad.ops.arrays.views import broadcast_to, place

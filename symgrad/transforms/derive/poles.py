@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from symgrad.errors import NoGradient
-from symgrad.ir import shapes
 from symgrad.ir.graphs import in_turn, reachable
+from symgrad.ir.index import shapes
 from symgrad.ir.node import Node
 from symgrad.ir.op import Composite, Elementwise, Op, Result, Structured
 from symgrad.ir.program import BY_NUMBER

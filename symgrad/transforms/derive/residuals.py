@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from symgrad.ir import shapes
+from symgrad.ir.index import shapes
 from symgrad.ir.node import Node
 from symgrad.ir.op import Elementwise, Leaf
 from symgrad.ir.program import Program

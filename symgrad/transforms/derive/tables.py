@@ -17,10 +17,10 @@ from typing import Any
 import numpy as np
 
 from symgrad.ir.graphs import reachable
+from symgrad.ir.index.shapes import Shape
 from symgrad.ir.node import Graph, Node
 from symgrad.ir.op import Composite, Control, Elementwise, Result
 from symgrad.ir.program import Program, bodies, copied, replaced
-from symgrad.ir.shapes import Shape
 from symgrad.ops.arrays.reduce import any_
 from symgrad.ops.arrays.views import broadcast_to
 from symgrad.ops.control import needed, result

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from symgrad.ir.index.shapes import Dim
 from symgrad.ir.node import Graph, Node
 from symgrad.ir.program import Program, copied, rebuild
-from symgrad.ir.shapes import Dim
 from symgrad.ops.arrays.indexing import gather
 from symgrad.ops.arrays.updates import add_at, assemble, scatter_set
 from symgrad.ops.arrays.views import reshape

@@ -14,11 +14,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from symgrad.ir import regions, shapes
+from symgrad.ir.index import regions, shapes
+from symgrad.ir.index.shapes import Shape, is_static
 from symgrad.ir.node import Graph, Node
 from symgrad.ir.op import Op
 from symgrad.ir.program import Program, copied, rebuild
-from symgrad.ir.shapes import Shape, is_static
 from symgrad.ops.arrays.indexing import first_axis, gather, gathered_shape
 from symgrad.ops.arrays.updates import add_at, assemble, scatter_set
 from symgrad.ops.arrays.views import broadcast_to, reshape, slice_

@@ -11,11 +11,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import NamedTuple
 
-from symgrad.ir import regions, shapes
+from symgrad.ir.index import regions, shapes
+from symgrad.ir.index.regions import Region
+from symgrad.ir.index.shapes import is_static
 from symgrad.ir.node import Graph, Node
 from symgrad.ir.program import Program, afresh, copied, rebuild
-from symgrad.ir.regions import Region
-from symgrad.ir.shapes import is_static
 from symgrad.ops.arrays.updates import assemble
 from symgrad.ops.arrays.views import set_slice, slice_
 from symgrad.transforms.build import literal, make, shaped

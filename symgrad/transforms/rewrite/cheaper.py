@@ -11,7 +11,7 @@ from functools import partial, reduce
 import numpy as np
 
 from symgrad import ops
-from symgrad.ir import shapes
+from symgrad.ir.index import shapes
 from symgrad.ir.node import Graph, Node
 from symgrad.ir.op import Elementwise, Leaf, Op
 from symgrad.ir.program import Program

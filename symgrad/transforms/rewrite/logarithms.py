@@ -12,8 +12,8 @@ import math
 
 import numpy as np
 
-from symgrad.ir import shapes
 from symgrad.ir.graphs import in_turn
+from symgrad.ir.index import shapes
 from symgrad.ir.node import Graph, Node
 from symgrad.ir.op import Elementwise
 from symgrad.ops.arrays.reduce import sum_

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from symgrad.ir.index.shapes import Dim, Shape, is_static, simplified
 from symgrad.ir.node import Node
-from symgrad.ir.shapes import Dim, Shape, is_static, simplified
 from symgrad.ops.arrays.views import diagonal_length, place
 from symgrad.ops.declare import leaves
 from symgrad.ops.numpy.creation import arange

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from symgrad.ir import regions, shapes
+from symgrad.ir.index import regions, shapes
 from symgrad.ir.op import Elementwise
 from symgrad.ops.arrays.joining import concatenate
 from symgrad.ops.arrays.views import (

@@ -12,7 +12,7 @@ from functools import lru_cache
 from math import ceil, floor, prod
 from typing import Any
 
-from symgrad.ir.notation import Index, start_and_terms
+from symgrad.ir.index.notation import Index, start_and_terms
 
 FIRST = 32
 """Extents that are not linear from here on stay as they are, and so do those that would not get shorter."""

@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from symgrad.errors import ShapeError
-from symgrad.ir import shapes
+from symgrad.ir.index import shapes
+from symgrad.ir.index.notation import Access, Axis, Body, Lookup, Statement, accesses, linear, looked_up
+from symgrad.ir.index.shapes import Shape
 from symgrad.ir.node import Node, Requirement
-from symgrad.ir.notation import Access, Axis, Body, Lookup, Statement, accesses, linear, looked_up
-from symgrad.ir.shapes import Shape
 
 
 def obligations(node: Node, body: Body) -> list[Requirement]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from symgrad.errors import ShapeError
-from symgrad.ir.extents import canonical
-from symgrad.ir.notation import Index, start_and_terms
+from symgrad.ir.index.extents import canonical
+from symgrad.ir.index.notation import Index, start_and_terms
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

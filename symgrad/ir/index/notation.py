@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Container
 
     from symgrad.errors import Line
+    from symgrad.ir.index.shapes import Dim, Shape
     from symgrad.ir.op import Elementwise
-    from symgrad.ir.shapes import Dim, Shape
 
 
 R = TypeVar("R")

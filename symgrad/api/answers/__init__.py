@@ -1,0 +1,1 @@
+"""What answers functions of SciPy's in terms of modes: loops, batches, derivatives of one's own."""
