@@ -113,12 +113,7 @@ def flattened(tree: Any, *, is_leaf: Callable[[Any], bool] | None = None) -> tup
 def behind(tree: Any, leaves: Sequence[Any], statics: Iterable[Any]) -> list[Any]:
     """List what comes with arguments that has code: the classes of objects, functions in their attributes, statics."""
     found: list[Any] = []
-    kinds: set[Any] = set()
-    level = [tree]
-    while level:
-        kinds.update([one.type for one in level])
-        level = [child for one in level if not one.is_leaf() for child in one.children()]
-    level = [optree.tree_unflatten(tree, leaves)] if any(map(_known.get, kinds - _of_pattern)) else []
+    level = [optree.tree_unflatten(tree, leaves)] if any(map(_known.get, _kinds(tree) - _of_pattern)) else []
     while level:
         objects = [one for one in level if _known.get(type(one)) and not (_is_setting(one) or is_pattern(one))]
         found += [*map(type, objects), *[one for one in level if callable(one) and _is_setting(one)]]
@@ -136,7 +131,8 @@ class Met:
     """Objects of the classes in some structures, pickled before these: who reads them has to have met the classes."""
 
     def __init__(self, *trees: Any) -> None:
-        self.samples = [optree.tree_unflatten(tree, [0.0] * tree.num_leaves) for tree in trees if _has_objects(tree)]
+        self.samples = [optree.tree_unflatten(tree, [0.0] * tree.num_leaves) for tree in trees
+                        if any(map(_known.get, _kinds(tree)))]
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the objects."""
@@ -148,14 +144,14 @@ def _met_again(samples: list[Any]) -> Met:
     return Met()
 
 
-def _has_objects(tree: Any) -> bool:
+def _kinds(tree: Any) -> set[Any]:
+    """Return the classes that a structure is made of."""
+    kinds: set[Any] = set()
     level = [tree]
     while level:
-        one = level.pop()
-        if _known.get(one.type):
-            return True
-        level += [] if one.is_leaf() else one.children()
-    return False
+        kinds.update([one.type for one in level])
+        level = [child for one in level if not one.is_leaf() for child in one.children()]
+    return kinds
 
 
 def _registered(value: Any) -> bool:
