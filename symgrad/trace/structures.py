@@ -113,7 +113,7 @@ def flattened(tree: Any, *, is_leaf: Callable[[Any], bool] | None = None) -> tup
 def behind(tree: Any, leaves: Sequence[Any], statics: Iterable[Any]) -> list[Any]:
     """List what comes with arguments that has code: the classes of objects, functions in their attributes, statics."""
     found: list[Any] = []
-    level = [optree.tree_unflatten(tree, leaves)] if any(map(_known.get, _kinds(tree) - _of_pattern)) else []
+    level: list[Any] = [optree.tree_unflatten(tree, leaves)] if any(map(_known.get, _kinds(tree) - _of_pattern)) else []
     while level:
         objects = [one for one in level if _known.get(type(one)) and not (_is_setting(one) or is_pattern(one))]
         found += [*map(type, objects), *[one for one in level if callable(one) and _is_setting(one)]]
