@@ -329,9 +329,13 @@ def callee(code: CodeType, at: int) -> tuple[str, ...] | None:
 _NO_VALUES = frozenset({"CACHE", "NOP", "COPY_FREE_VARS", "PUSH_NULL", "RESUME", "KW_NAMES", "PRECALL", "EXTENDED_ARG"})
 
 
+UFUNC_METHODS = frozenset({"reduce", "accumulate", "reduceat", "outer", "at"})
+_PREFIXES = frozenset({"EXTENDED_ARG", "CACHE"})
+
+
 @functools.lru_cache(maxsize=4096)
 def loaded_for_calls(code: CodeType) -> frozenset[int]:
-    """Return where instructions load an attribute that is called at once, and that nobody else gets.
+    """Return where instructions load an attribute that is called at once, or by a ufunc's method, and nobody else gets.
 
     Of the expressions that begin where the attribute does, the next longer one is the call. Python 3.10 has no places:
     there the value is the callable of the first instruction that takes it from the stack. In Python 3.12 a frame may
@@ -345,7 +349,7 @@ def loaded_for_calls(code: CodeType) -> frozenset[int]:
             is_other = not i.opname.startswith("CALL") or "INTRINSIC" in i.opname
             ends.setdefault(place[::2], []).append((place[1::2], is_other))
     found: set[int] = set()
-    for k, i in enumerate(every):
+    for k, i in reversed([*enumerate(every)]):
         place = getattr(i, "positions", None)
         is_called = i.opname == "LOAD_METHOD"
         if i.opname == "LOAD_ATTR" and place is not None:
@@ -353,7 +357,9 @@ def loaded_for_calls(code: CodeType) -> frozenset[int]:
             is_called = not min(longer, default=(None, True))[1]
         elif i.opname == "LOAD_ATTR":
             is_called = _takes_first(every[k + 1 :])
-        if is_called:
+        then = next((one for one in every[k + 1 :] if one.opname not in _PREFIXES), i)
+        by_method = i.opname == "LOAD_ATTR" and then.argval in UFUNC_METHODS and then.offset in found
+        if is_called or by_method:
             found.update(range(i.offset, every[k + 1].offset))
     return frozenset(found)
 

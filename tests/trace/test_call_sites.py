@@ -60,6 +60,9 @@ def made_anew(x: Any) -> Any:
 
 
 PROGRAMS: dict[str, Callable[[Any], Any]] = {
+    "a method of a ufunc": lambda x: np.sum(np.maximum.reduce([x, x * x, 1.2 - x]) * np.add.reduce((x, x[::-1] ** 2))),
+    "methods of ufuncs": lambda x: np.sum(np.multiply.outer([x[0], x[1]], [1.0, 2.0])) + np.logaddexp.reduce([
+        np.sin(v) for v in x]) + np.sum(np.minimum.accumulate([x[1], x[0], x[2]]) * np.arange(3.0)),
     "a ufunc of a list": lambda x: np.sum(np.sqrt([x[0] ** 2, x[1] ** 2]) * np.arange(1, 3.0)),
     "of lists in lists": lambda x: np.sum(np.hypot([x[0], x[1]], [[x[2]], [2.0]])),
     "of a tuple and a number": lambda x: np.sum(np.power((x[0], x[1]), 3)),

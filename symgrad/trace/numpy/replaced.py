@@ -39,6 +39,7 @@ from symgrad.ops.arrays.joining import lift
 from symgrad.ops.declare.forms import ANSWERS, INSIDE, SCIPYS, answer_scipy
 from symgrad.trace.inplace.local import LocalArray
 from symgrad.trace.lines import (
+    UFUNC_METHODS,
     called,
     calls,
     in_scipy,
@@ -258,11 +259,15 @@ but a call, ``np.sqrt(...)``: what it gives there is called and lost. Where none
 def note_site(frame: FrameType) -> None:
     """Note what a frame's code calls, a ufunc or a scalar type that got traced values: traced again, it is answered."""
     name, function = called(frame)
+    if name in UFUNC_METHODS and type(getattr(function, "__self__", None)) is np.ufunc:
+        function = function.__self__
+        name = function.__name__
     is_type = isinstance(function, type) and issubclass(function, (np.bool, np.number))
     if not is_type and type(function) is not np.ufunc:
         return
     if getattr(sys.modules.get(module_of(function)), name, None) is function:
-        SITES.setdefault(id(function), HeldStandIn(function, name, _cast if is_type else _of_arrays))
+        made = HeldStandIn(function, name, _cast) if is_type else _HeldUfunc(function, name, _of_arrays)
+        SITES.setdefault(id(function), made)
 
 
 ASKED.append(note_site)
@@ -287,6 +292,14 @@ def _cast(original: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 def _of_arrays(original: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Call a ufunc with arrays in the place of lists of traced values; these it asks itself."""
     return original(*[lift(settled(a)) if type(a) in {list, tuple} and touches(a) else a for a in args], **kwargs)
+
+
+class _HeldUfunc(HeldStandIn):
+    """A stand-in for a ufunc whose methods take lists of traced values as well: ``np.maximum.reduce([x, y])``."""
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self.__dict__["original"], name)
+        return (lambda *args, **kwargs: _of_arrays(found, args, kwargs)) if name in UFUNC_METHODS else found
 
 
 def _constructed(original: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
