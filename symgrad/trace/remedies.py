@@ -26,7 +26,7 @@ _DRAWN = "standard numbers drawn outside, as an argument: mean + scale * noise"
 _WINDOWS = "np.lib.stride_tricks.sliding_window_view(np.pad(x, k // 2), k)"
 _OUTSIDE = "its result for plain arrays, made outside of the traced function and passed as an argument"
 _AS_FUNCTION = "np.{}(array, ...), the function, which is traced, in place of a plain array's method"
-_SIGNS = ", where columns of Q and rows of R may have other signs"
+_OTHER_SIGNS = ", where columns of Q and rows of R may have other signs"
 
 OTHERWISE: dict[str, str] = {
     **dict.fromkeys(
@@ -53,9 +53,9 @@ OTHERWISE: dict[str, str] = {
     "lower=True) and d = np.diag(C); np.linalg.eigh of another symmetric one",
     "cossin":
     "np.linalg.svd of the blocks x[:p, :q] and x[p:, :q], whose singular values are the cosines and the sines",
-    "qr_insert": f"np.linalg.qr(np.insert(Q @ R, k, u, axis=0)){_SIGNS}",
-    "qr_delete": f"np.linalg.qr(np.delete(Q @ R, k, axis=0)){_SIGNS}",
-    "qr_update": f"np.linalg.qr(Q @ R + np.outer(u, v)){_SIGNS}",
+    "qr_insert": f"np.linalg.qr(np.insert(Q @ R, k, u, axis=0)){_OTHER_SIGNS}",
+    "qr_delete": f"np.linalg.qr(np.delete(Q @ R, k, axis=0)){_OTHER_SIGNS}",
+    "qr_update": f"np.linalg.qr(Q @ R + np.outer(u, v)){_OTHER_SIGNS}",
     "matrix_balance": "np.linalg.solve(T, a @ T) with the scaling T found outside, of plain numbers",
     "roots": "scipy.optimize.newton(lambda z: np.polyval(p, z), x0), which is traced, for one real root",
     "perm": "scipy.special.gamma(n + 1) / scipy.special.gamma(n - k + 1)",

@@ -222,11 +222,11 @@ def _as_before(take: Any, source: Any, count: int, params: Any, state: Any) -> s
         if kind(arrays) not in kinds:
             kinds.add(kind(arrays))
             rows = sample[1][: source.each] if source.each else sample[1]
-            take(*tree_map(_copied, (params, state)), rows, 1)
+            take(*tree_map(_own_copy, (params, state)), rows, 1)
     return kinds
 
 
-def _copied(leaf: Any) -> Any:
+def _own_copy(leaf: Any) -> Any:
     return leaf.copy() if isinstance(leaf, np.ndarray) else leaf
 
 

@@ -177,7 +177,7 @@ def _implicit(dist: Any, found: Any, chance: Any, above: Any, *shapes: Any) -> A
     return implicit(found, chance, above, *[shapes[k] for k in moved])
 
 
-def _quantile(dist: Any, chance: Any, above: bool, *shapes: Any) -> Any:
+def _root_quantile(dist: Any, chance: Any, above: bool, *shapes: Any) -> Any:
     """Return a quantile, found in the tail that it is in."""
     chance, *shapes = _floats(chance, *shapes)  # type: ignore[assignment]
     other = chance > 0.5  # where 1 - chance is exact
@@ -189,7 +189,7 @@ def _quantile(dist: Any, chance: Any, above: bool, *shapes: Any) -> Any:
 
 _PLACES = np.arange(-82, 50) / 16
 _RISES, _ABOVE = 1 / (1 + np.exp(-math.pi * np.sinh(_PLACES))), np.array([[False], [True]])
-_WEIGHTS = math.pi / 16 * np.cosh(_PLACES) * _RISES / (1 + np.exp(math.pi * np.sinh(_PLACES)))
+_SUM_WEIGHTS = math.pi / 16 * np.cosh(_PLACES) * _RISES / (1 + np.exp(math.pi * np.sinh(_PLACES)))
 _LEVELS = [every * (np.arange(len(_PLACES)) % every == 0) for every in (1.0, 2.0, 4.0, 8.0)]
 """Parts of a chance, their weights, and which are of a sum of all, of every second, fourth and eighth."""
 
@@ -207,7 +207,7 @@ def _expected(dist: Any, function: Callable[..., Any], *shapes: Any) -> Any:
     columns = [shape[..., None, None] for shape in _floats(*shapes)]
     above, *columns = np.broadcast_arrays(_ABOVE & (_RISES > 0), *columns)
     half = _half(dist, above, *columns)
-    chance, weights = half * _RISES, half * _WEIGHTS
+    chance, weights = half * _RISES, half * _SUM_WEIGHTS
     x = _found(dist, chance, above, *columns)
     wrong = np.abs(_chance(dist, x, above, *columns) / chance - 1)
     y = function(np.where(wrong < LOOSE, x, 1), *columns)
@@ -220,18 +220,19 @@ def _expected(dist: Any, function: Callable[..., Any], *shapes: Any) -> Any:
     y = np.where(counts, function(_implicit(dist, *used, above, *columns), *columns), 0)
     fine, *others = [np.sum(y * weights * level, axis=(-2, -1)) for level in _LEVELS]
     step, before, first = [np.abs(a - b) for a, b in zip([fine, *others], others, strict=False)]
-    rate, last = [np.minimum(1, _over(*pair)) for pair in ((before, first), (step, before))]  # of a kink about 1 / 4
+    pairs = (before, first), (step, before)
+    rate, last = [np.minimum(1, _bounded_quotient(*pair)) for pair in pairs]  # of a kink about 1 / 4
     off = np.maximum(step * np.maximum(rate, last), before * rate**3)  # one of them may be small by chance
     gone = np.max(np.abs(y), axis=-1) * np.sum(np.where(known, 0, weights), axis=-1) + sizes[..., 0]
     off = 30 * off + np.sum(np.where(known, wrong, 0) * sizes, axis=(-2, -1)) + 4 * np.sum(gone, axis=-1)
-    end, fifth = [sizes[..., k] / _WEIGHTS[k] * _RISES[k] for k in (0, 4)]
+    end, fifth = [sizes[..., k] / _SUM_WEIGHTS[k] * _RISES[k] for k in (0, 4)]
     grows = known[..., 0] & (end >= fifth) & (end > 0)
     endless = np.sum(np.where(grows, np.copysign(np.inf, y[..., 0]), 0), axis=-1)
     close = np.all(known | (chance < 1e-6), axis=(-2, -1)) & (off <= CLOSE * size)
     return np.where(np.any(grows, axis=-1), endless, fine * np.where(close, 1, np.nan))  # NaN its derivative, too
 
 
-def _over(a: Any, b: Any) -> Any:
+def _bounded_quotient(a: Any, b: Any) -> Any:
     """Return a quotient, or 0 where both are."""
     return np.where(b > 0, a / np.where(b > 0, b, 1), np.where(a > 0, 1, 0))
 
@@ -350,7 +351,7 @@ def _series(term: Callable[..., Any], middle: Any, low: Any, high: Any, *given: 
     return (implicit if given else series)(middle, low, high, *given)
 
 
-def _added(dist: Any, function: Callable[..., Any], *shapes: Any) -> Any:
+def _sum_over_integers(dist: Any, function: Callable[..., Any], *shapes: Any) -> Any:
     """Return the sum of a function of integers and their chances."""
     shapes = tuple(_floats(*shapes))
     half = np.zeros(()) + 0.5 + (0 * shapes[0] if shapes else 0)
@@ -382,13 +383,13 @@ class _General:
 
     def _ppf(self, q: Any, *shapes: Any) -> Any:
         found = _own(self.dist, "_ppf", q, *shapes)
-        return (_least if self.discrete else _quantile)(self.dist, q, False, *shapes) if found is None else found
+        return (_least if self.discrete else _root_quantile)(self.dist, q, False, *shapes) if found is None else found
 
     def _isf(self, q: Any, *shapes: Any) -> Any:
         found = _own(self.dist, "_isf", q, *shapes)
         if found is None and not _has(self.dist, "_isf") and not _has(self.dist, "_sf"):
             found = _own(self.dist, "_ppf", 1 - q, *shapes)  # as SciPy: it has no better one
-        return (_least if self.discrete else _quantile)(self.dist, q, True, *shapes) if found is None else found
+        return (_least if self.discrete else _root_quantile)(self.dist, q, True, *shapes) if found is None else found
 
     def _stats(self, *shapes: Any, **moments: Any) -> Any:
         found = _own(self.dist, "_stats", *shapes, **moments)
@@ -401,7 +402,7 @@ class _General:
         if found is not None:
             return found
         if self.discrete:
-            return _added(self.dist, lambda k, p: k**n * p, *shapes)
+            return _sum_over_integers(self.dist, lambda k, p: k**n * p, *shapes)
         return _expected(self.dist, lambda x, *_: x**n, *shapes)
 
     def vecentropy(self, *shapes: Any) -> Any:
@@ -409,7 +410,7 @@ class _General:
         if found is not None:
             return found
         if self.discrete:
-            return _added(self.dist, _entropy_term, *shapes)
+            return _sum_over_integers(self.dist, _entropy_term, *shapes)
         return _expected(self.dist, lambda x, *own: -self.dist._logpdf(x, *own), *shapes)  # noqa: SLF001
 
 
@@ -439,7 +440,7 @@ def _expect(self: Any, func: Any, ends: tuple[Any, Any], *args: Any, **keywords:
 
 
 @answers(Late(f"{INFRASTRUCTURE}:rv_continuous.expect"))
-def expect(
+def expectation(
     self: Any, func: Any = None, args: Any = (), loc: Any = 0, scale: Any = 1, lb: Any = None, ub: Any = None,
     *_: Any, **__: Any,
 ) -> Any:

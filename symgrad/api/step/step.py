@@ -117,7 +117,7 @@ class Step:
         if carried is not None and self._is_apart:
             raise ArgumentError(
                 f"compile_step(carried={carried!r}) of what gives its gradients itself", instead="the loss itself")
-        update = optimizer.update if carried is None else _carrying(optimizer, carried)
+        update = optimizer.update if carried is None else _update_carrying(optimizer, carried)
         self._update: Function[..., Any] = jit(update, options=options)
         self._unused: list[str] | None = None
         self._touched: Fused | dict[str, int] = {}
@@ -515,7 +515,7 @@ def _both_whole(
     return _whole(params, of_params, structure, moved), {**of_state, **back}
 
 
-def _carrying(optimizer: Any, carried: str) -> Callable[..., Any]:
+def _update_carrying(optimizer: Any, carried: str) -> Callable[..., Any]:
     """Make an update that takes what the loss gives anew, which stands among the gradients, and updates the others."""
 
     def update(params: Tree, grads: Tree, state: Tree) -> tuple[Tree, Tree]:

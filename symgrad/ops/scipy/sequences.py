@@ -18,7 +18,7 @@ from symgrad.ops.scipy import compiled, special
 INFINITE = 1e300
 
 
-def _place(name: str, x: Any) -> Any:
+def _scalar_argument(name: str, x: Any) -> Any:
     x = floating(x, np.float64)
     if x.ndim:
         raise ArgumentValueError(f"scipy.special.{name}: arguments must be scalars", instead="sg.vmap over several")
@@ -37,7 +37,7 @@ def _order(name: str, v: Any) -> tuple[int, float]:
 # -- Legendre functions of the second kind
 
 
-def _second_kind(n: int, x: Any) -> tuple[list[Any], list[Any]]:
+def _legendre_second(n: int, x: Any) -> tuple[list[Any], list[Any]]:
     """Return those of the degrees up to n, and their slopes (14.10.3).
 
     Beyond 1 they are the least solution of their recurrence: quotients of neighbours go down from the last one, which
@@ -72,7 +72,7 @@ def _unless_at_one(z: Any, found: list[Any]) -> Any:
 def lqn(n: Any, z: Any) -> Any:
     """As `scipy.special.lqn`."""
     z = floating(z, np.float64)
-    values, slopes = _second_kind(special._degree("lqn", n), z)  # noqa: SLF001 - of the same room
+    values, slopes = _legendre_second(special._degree("lqn", n), z)  # noqa: SLF001 - of the same room
     return _unless_at_one(z, values), _unless_at_one(z, slopes)
 
 
@@ -84,7 +84,7 @@ def lqmn(m: Any, n: Any, z: Any) -> Any:
     side = np.where(np.abs(z) < 1, 1.0, -1.0)
     rest = side * (1 - z) * (1 + z)
     root = np.sqrt(rest)
-    row, sloped = _second_kind(degrees, z)
+    row, sloped = _legendre_second(degrees, z)
     rows, slopes = [row], [sloped]
     for i in range(1, orders + 1):
         if i == 1:
@@ -100,12 +100,12 @@ def lqmn(m: Any, n: Any, z: Any) -> Any:
 # -- characteristic values of spheroidal wave functions
 
 
-def _values(name: str, function: Callable[..., Any]) -> None:
+def _of_degrees(name: str, function: Callable[..., Any]) -> None:
     """Answer with the values of the degrees from m to n."""
 
     def values(m: Any, n: Any, c: Any) -> Any:
         first, last = special._degree(name, m), special._degree(name, n)  # noqa: SLF001 - of the same room
-        c = _place(name, c)
+        c = _scalar_argument(name, c)
         if last < first:
             raise ArgumentValueError("Modes must be integers.")
         return np.stack([function(first, k, c) for k in range(first, last + 1)])
@@ -113,8 +113,8 @@ def _values(name: str, function: Callable[..., Any]) -> None:
     answers(Late(name))(values)
 
 
-_values("pro_cv_seq", compiled.pro_cv)
-_values("obl_cv_seq", compiled.obl_cv)
+_of_degrees("pro_cv_seq", compiled.pro_cv)
+_of_degrees("obl_cv_seq", compiled.obl_cv)
 
 # -- Bessel functions of a number
 
@@ -122,7 +122,7 @@ _values("obl_cv_seq", compiled.obl_cv)
 @answers(Late("lmbda"))
 def lmbda(v: Any, x: Any) -> Any:
     """As `scipy.special.lmbda`, by 10.16.9; its derivative at 0 is 0, where SciPy's of order 1 is 0.5."""
-    (whole, rest), x = _order("lmbda", v), _place("lmbda", x)
+    (whole, rest), x = _order("lmbda", v), _scalar_argument("lmbda", x)
     every = [k + rest + 1 for k in range(whole + 2)]
     values = [compiled.hyp0f1(k, -0.25 * x * x) for k in every]
     return np.stack(values[:-1]), np.stack([-x / (2 * k) * after for k, after in zip(every, values[1:], strict=False)])
@@ -131,7 +131,7 @@ def lmbda(v: Any, x: Any) -> Any:
 @answers(Late("riccati_jn"))
 def riccati_jn(n: Any, x: Any) -> Any:
     """As `scipy.special.riccati_jn`, by 10.51.2."""
-    degree, x = special._degree("riccati_jn", n), _place("riccati_jn", x)  # noqa: SLF001 - of the same room
+    degree, x = special._degree("riccati_jn", n), _scalar_argument("riccati_jn", x)  # noqa: SLF001 - of the same room
     spherical = [special._FORMULAS["special._ufuncs._spherical_jn"](k, x) for k in range(degree + 2)]  # noqa: SLF001
     slopes = [(k + 1) * spherical[k] - x * spherical[k + 1] for k in range(degree + 1)]
     return np.stack([x * value for value in spherical[:-1]]), np.stack(slopes)
@@ -140,7 +140,7 @@ def riccati_jn(n: Any, x: Any) -> Any:
 @answers(Late("riccati_yn"))
 def riccati_yn(n: Any, x: Any) -> Any:
     """As `scipy.special.riccati_yn`, by 10.51.1 and 10.51.2; left of 0 SciPy's are those at 0."""
-    degree, x = special._degree("riccati_yn", n), _place("riccati_yn", x)  # noqa: SLF001 - of the same room
+    degree, x = special._degree("riccati_yn", n), _scalar_argument("riccati_yn", x)  # noqa: SLF001 - of the same room
     inside = x >= 1e-60
     at = np.where(inside, x, 1)
     values, slopes = [-np.cos(at)], [np.sin(at)]
@@ -157,7 +157,7 @@ def _cylinder(name: str, function: Callable[..., Any]) -> None:
     """Answer with a parabolic cylinder function of orders one apart, and its derivatives."""
 
     def cylinder(v: Any, x: Any) -> Any:
-        (whole, rest), x = _order(name, v), _place(name, x)
+        (whole, rest), x = _order(name, v), _scalar_argument(name, x)
         every = [function(k + rest, x) for k in range(max(whole, 1) + 1)]
         return tuple([np.stack(each) for each in zip(*every, strict=True)])
 

@@ -151,7 +151,7 @@ class Vectorized(Replaced):
         sizes: dict[str, Any] = {}
         arrays = [lift(settled(given[place])) for place in mapped]
         shape: Any = np.broadcast_shapes(*[
-            x.shape[: x.ndim - len(_sized(own, x, names, sizes))] for x, names in zip(arrays, inner, strict=True)])
+            x.shape[: x.ndim - len(_cored(own, x, names, sizes))] for x, names in zip(arrays, inner, strict=True)])
         if not all(type(extent) is int and extent for extent in shape):
             raise UnsupportedError(
                 "np.vectorize over unknown extents, or none", line=user_line(), instead="sg.vmap(f)(x)")
@@ -167,7 +167,7 @@ class Vectorized(Replaced):
             raise ArgumentValueError(
                 f"np.vectorize(..., signature={own.signature!r}) of a function of {len(results)} results",
                 line=user_line())
-        cores = [tuple([sizes[n] for n in _sized(own, each[0], names, sizes)])
+        cores = [tuple([sizes[n] for n in _cored(own, each[0], names, sizes)])
                  for each, names in zip(results, outer, strict=True)]
         made = tuple([np.reshape(np.stack([np.broadcast_to(v, core) for v in each]), (*shape, *core))
                       for each, core in zip(results, cores, strict=True)])
@@ -175,7 +175,7 @@ class Vectorized(Replaced):
         return made if several else made[0]
 
 
-def _sized(own: Any, x: Any, names: Any, sizes: dict[str, Any]) -> Any:
+def _cored(own: Any, x: Any, names: Any, sizes: dict[str, Any]) -> Any:
     """Note the extents of an array's last axes by their names in a signature, which it returns."""
     last = x.shape[x.ndim - len(names) :]
     same = len(last) == len(names) and all(
@@ -236,14 +236,14 @@ def _fitted(kind: Any, x: Any, y: Any, deg: Any, domain: Any = None, *args: Any,
 
 def _series_called(own: Any, arg: Any) -> Any:
     """As its value; of a series by one of its degree: what NumPy begins with is 0 times another."""
-    found = _CALL(own, arg)
+    found = _SERIES_CALL(own, arg)
     if isinstance(arg, ABCPolyBase):
         found.coef = found.coef[: (len(own.coef) - 1) * (len(arg.coef) - 1) + 1]
     return found
 
 
 _FIT: Any = vars(ABCPolyBase)["fit"]
-_CALL: Any = ABCPolyBase.__call__
+_SERIES_CALL: Any = ABCPolyBase.__call__
 
 # -- calls that ask no protocol: ufuncs of lists, casts by scalar types
 
@@ -639,9 +639,9 @@ def _numpy_rows() -> list[Row]:
             "__rtruediv__": functools.partial(_poly1d_divided, swapped=True),
             "integ": lambda own, m=1, k=0: np.poly1d(answered(np.polyint, (own.coeffs, m, settled(k)), {})),
         }, OfPolynomial),
-        (ABCPolyBase, {"fit": _FIT, "__call__": _CALL}, {
+        (ABCPolyBase, {"fit": _FIT, "__call__": _SERIES_CALL}, {
             "fit": classmethod(InPython(_FIT.__func__, "fit", _fitted)),
-            "__call__": OfPolynomial(_CALL, "__call__", _series_called)}),
+            "__call__": OfPolynomial(_SERIES_CALL, "__call__", _series_called)}),
         *[_row_of(module, dict.fromkeys(sorted(DRAWS & set(vars(module))), frozen(shown))) for module, shown in drawn],
     ]
 
