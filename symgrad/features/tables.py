@@ -39,6 +39,7 @@ def encode(columns: Sequence[Column], data: Mapping[str, Any], dtype: Any = np.f
     {'who': array([[ 1,  0],
            [-1, -1]])}
     """
+    dtype = _float("encode", dtype)
     batch: dict[str, Any] = {}
     for source, key in _keys(_sorted(columns)).items():
         batch[key] = numbers(source, data).astype(dtype) if isinstance(source, Numeric) else ids(source, data)
@@ -60,6 +61,7 @@ def init(columns: Sequence[Column], seed: int, dtype: Any = np.float64) -> dict[
     """
     if not isinstance(seed, (int, np.integer)) or seed < 0:  # type: ignore[redundant-expr]
         raise ArgumentValueError(f"init(seed={seed!r})", instead="an integer of at least 0")
+    dtype = _float("init", dtype)
     return {
         c.name: initial.truncated_normal(
             fingerprint64(c.name.encode()) ^ int(seed), (c.column.size, c.dimension), std=c.dimension**-0.5,
@@ -67,6 +69,12 @@ def init(columns: Sequence[Column], seed: int, dtype: Any = np.float64) -> dict[
         )
         for c in _sorted(columns) if isinstance(c, Embedding)
     }
+
+
+def _float(function: str, dtype: Any) -> Any:
+    if np.dtype(dtype) not in {np.dtype(np.float32), np.dtype(np.float64)}:
+        raise ArgumentValueError(f"{function}(dtype={dtype!r})", instead="np.float32 or np.float64")
+    return dtype
 
 
 def dense(columns: Sequence[Column], params: Mapping[str, Any], batch: Mapping[str, Any]) -> Any:
@@ -93,7 +101,8 @@ def dense(columns: Sequence[Column], params: Mapping[str, Any], batch: Mapping[s
     parts = [_dense(column, keys[_host_column(column)], params, batch) for column in ordered]
     names = [f"{key}:weights" if f"{key}:weights" in batch else key for key in keys.values()]
     given = [*[batch[name] for name in names], *[params[c.name] for c in ordered if isinstance(c, Embedding)]]
-    kinds = [one.dtype for one in given if one.dtype.kind == "f"]
+    dtypes = [getattr(one, "dtype", None) or np.asarray(one).dtype for one in given]
+    kinds = [kind for kind in dtypes if kind.kind == "f"]
     return np.concatenate(parts, axis=1).astype(np.result_type(*kinds) if kinds else np.float64)
 
 

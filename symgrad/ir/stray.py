@@ -43,11 +43,13 @@ def stray_index(program: Program, arrays: Sequence[Any], line: Any) -> tuple[Fou
         if node not in known and whole and all(i in known for i in node.inputs):
             try:
                 known[node] = computed(node, [known[i] for i in node.inputs], dims)
-                moved = (node.op.view or node.op.moves) and len(node.inputs) == 1
-                of = [i for i in node.inputs if i in origins and (moved or known[i].shape == known[node].shape)]
-                if len({origins[i][0] for i in of}) == 1 and (moved or isinstance(node.op, Elementwise)):
-                    argument, places = origins[of[0]]
-                    origins[node] = argument, np.asarray(computed(node, [places], dims)) if moved else places
+                of = [origins[i] for i in node.inputs if not i.is_constant and i in origins]
+                if node.op.view and of:
+                    origins[node] = of[0][0], np.asarray(computed(node, [of[0][1]], dims))
+                elif isinstance(node.op, Elementwise) and of and len(of) == sum(not i.is_constant for i in node.inputs):
+                    same = all(one is of[0][0] and np.array_equal(places, of[0][1]) for one, places in of)
+                    if same and of[0][1].shape == known[node].shape:
+                        origins[node] = of[0]
             except IndexError:
                 continue
     return None

@@ -172,3 +172,20 @@ def test_an_index_out_of_bounds_is_said_with_its_place(name):
     call, message = STRAY[name]
     with pytest.raises(IndexError, match=f"out of bounds for (.|\n)*{re.escape(message)}"):
         call()
+
+
+MADE_OF = {
+    "its own": (lambda x, i: x[i], [1, 12], "12 at [1]"),
+    "turned": (lambda x, i: x[i.T], [[1, 2], [30, 1]], "30 at [0, 1], which is i[1, 0]"),
+    "every second and one more": (lambda x, i: x[i[::2] + 1], [1, 2, 10], "11 at [1], made of i[2], which is 10"),
+    "added up": (lambda x, i: x[np.cumsum(i)], [1, 2, 3, 8], "14 at [3]"),
+    "of two places": (lambda x, i: x[np.where(i > 2, i[::-1], i)], [3, 2, 99], "99 at [0]"),
+}
+
+
+@pytest.mark.parametrize("name", MADE_OF)
+def test_an_index_out_of_bounds_names_the_element_it_is_made_of_where_that_is_one(name):
+    function, i, said = MADE_OF[name]
+    with pytest.raises(sg.errors.IndexOutOfBounds) as error:
+        sg.jit(function)(np.arange(10.0), np.array(i))
+    assert str(error.value).split("\n")[0] == f"an index is out of bounds for an axis with size 10: {said}"

@@ -255,6 +255,38 @@ def test_a_value_and_what_its_gradient_keeps_are_one_loop(name):
     assert [node.param("reverse") for node in program.nodes() if node.op.name == "scan"] == [False, True]
 
 
+def test_what_a_step_reads_often_is_its_own():
+    """A state or a row that forty terms of a step read is none that all steps have in common."""
+    def often(w, x):
+        a, total = w, 0.0
+        for t in range(len(x)):
+            v, u = a, x[t] * w
+            for i in range(36):
+                v = v * 0.5 + a * (0.01 * i) + u
+            a, total = v, total * 0.5 + np.sum(u * v)
+        return total
+
+    found = [len(stable(often, (np.ones(3), np.linspace(0, 1, n))).nodes()) for n in (40, 80)]
+    assert found[0] == found[1] < 300
+
+
+def test_factors_of_a_matrix_are_made_in_their_own_step():
+    """A step's second matrix is the next one's first: its factors have no derivative that a loop could carry."""
+    def f(w):
+        v, seen = w, []
+        for _ in range(40):
+            a = v
+            v = np.linalg.solve(np.eye(2) * (3 + np.sum(a) ** 2), a + w)
+            seen.append(np.linalg.solve(np.eye(2) * (3 + np.sum(v) ** 2), w))
+        return np.sum(np.stack(seen) ** 2)
+
+    sg.check_grads(f, (np.ones(2) * 0.3,))
+
+
+def test_arguments_alone_repeat_nothing():
+    assert sg.jit(lambda *a: a[0])(*map(float, range(40))) == 0.0
+
+
 def test_programs_do_not_grow_with_the_steps():
     p, y = LOOPS["rk4"][1]
 

@@ -295,3 +295,11 @@ def test_numbers_tables_and_all_that_is_made_of_them_have_one_type(kind):
         np.testing.assert_allclose(found, wide, rtol=1e-6)
     slopes = sg.grad(lambda t: np.sum(ft.dense(columns, t, batch) ** 2))(tables)
     assert slopes["k_embedding"].dtype == kind
+
+
+def test_numbers_of_other_types_are_refused():
+    columns = [ft.embedding(ft.identity("k", 3), 2)]
+    with pytest.raises(ArgumentValueError, match=r"init\(dtype=<class 'int'>\)(.|\n)*np.float32 or np.float64"):
+        ft.init(columns, 0, int)
+    with pytest.raises(ArgumentValueError, match=r"encode\(dtype='f2'\)"):
+        ft.encode(columns, {"k": [[1]]}, "f2")

@@ -123,12 +123,34 @@ def test_in_a_traced_function():
             np.testing.assert_allclose(got, expected, rtol=1e-9, atol=1e-10)
 
 
+@pytest.mark.parametrize("optimizer", [
+    sg.optim.sgd(0.1), sg.optim.adam(0.1, sparse="lazy"),
+    sg.optim.chain(sg.optim.clip_by_global_norm(1.0), sg.optim.sgd(0.1)),
+], ids=["sgd", "lazy adam", "chain"])
+def test_beside_rows_of_a_table(optimizer):
+    def table(p, ids):
+        return np.sum(p["E"][ids] @ p["w"]), p["n"] + 1
+
+    params = {"E": np.ones((4000, 3)), "n": np.int64(0), "w": np.ones(3)}
+    step, ids = sg.compile_step(table, optimizer, carried="n"), np.array([1, 5, 7])
+    new, *_ = step(params, optimizer.init(params), ids)
+    assert (new["n"], step.touched_rows) == (1, {"E": 3})
+    _, grads = step.gradients(params, ids)
+    for given, expected in ((None, 0), (2.0, 2)):
+        again, _ = step.apply(params, {**grads, "n": given}, optimizer.init(params))
+        assert (again["n"], again["n"].dtype) == (expected, np.int64)
+        assert same(again["w"], new["w"])
+
+
 REFUSED: dict[str, Any] = {
     "no parameter": (loss, {"carried": "stats"}, ArgumentValueError, "compile_step(carried=...): 'stats' names no"),
     "no pair": (lambda p, x, y: loss(p, x, y)[0], {"carried": "run"}, ArgumentError, "returns a pair (loss, extras)"),
     "others": (lambda p, x, y: (loss(p, x, y)[0], {"mean": np.zeros(3)}), {"carried": "run"}, ArgumentError,
                "the loss gives run/mean float64(3,) anew, and the parameters are run/mean float64(8,), run/step"),
     "no extras": (loss, {"carried": "run", "has_aux": True}, ArgumentError, "returns no (number, (new, extras))"),
+    "no path": (loss, {"carried": ("run",)}, ArgumentError, "compile_step(carried=('run',))"),
+    "frozen as well": (loss, {"carried": "run", "frozen": ["run/mean"]}, ArgumentError, "run/mean is in both"),
+    "all": (loss, {"carried": "run", "frozen": ("in", "norm", "out")}, ArgumentError, "norm, out, carried run"),
     "its own gradients": (sg.value_and_grad(lambda p, x, y: loss(p, x, y)[0]), {"carried": "run"}, ArgumentError,
                           "compile_step(carried='run') of what gives its gradients itself"),
 }

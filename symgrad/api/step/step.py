@@ -25,7 +25,6 @@ from symgrad.api.step.fused import (
     check_apart,
     leaves_kept,
     owned,
-    part,
     parts,
     shown,
     update_of,
@@ -65,7 +64,8 @@ def compile_step(
             parameters and state as they were; emitted, it returns a status.
         has_aux: `loss` returns ``(number, extras)``, and so a step gives ``(value, extras)`` in the place of its value.
         carried: the path of parameters that the loss gives anew and that have no gradient, as the statistics of
-            `symgrad.nn.batch_norm`: `loss` returns ``(number, new)``, with `has_aux` ``(number, (new, extras))``.
+            `symgrad.nn.batch_norm`: `loss` returns ``(number, new)``, with `has_aux` ``(number, (new, extras))``. With
+            `on_nan` these have to be finite, too.
         options: compiler, threads and the like.
 
     Returns:
@@ -86,6 +86,8 @@ def compile_step(
     if on_nan not in {None, "raise"}:
         raise ArgumentValueError(f"compile_step(on_nan={on_nan!r})", instead='None or "raise"')
     paths = (frozen,) if isinstance(frozen, str) else tuple(frozen)
+    if carried is not None and not isinstance(carried, str):
+        raise ArgumentError(f"compile_step(carried={carried!r})", instead='one path: "run", for all below it')
     settings = {"frozen": paths, "has_aux": has_aux, "carried": carried}
     return Step(loss, optimizer, settings, options or Options(), donate=donate, raises=on_nan is not None)
 
@@ -521,11 +523,12 @@ def _update_carrying(optimizer: Any, carried: str) -> Callable[..., Any]:
     def update(params: Tree, grads: Tree, state: Tree) -> tuple[Tree, Tree]:
         leaves, structure = flattened(params)
         named, slopes = tree_paths(params), structure.flatten_up_to(grads)
-        anew = _named(named, [carried])
-        moved = [k for k, path in enumerate(named) if path not in anew]
+        moved = [k for k, path in enumerate(named) if not f"{path}/".startswith(f"{carried}/")]
         of_params, of_state = parts(params, state, moved)
-        new = optimizer.update(of_params, part(grads, structure, moved), of_state)
-        given = [leaf if k in moved else slope for k, (leaf, slope) in enumerate(zip(leaves, slopes, strict=True))]
+        own = [slope if k in moved else None for k, slope in enumerate(slopes)]
+        new = optimizer.update(of_params, optree.tree_unflatten(structure, own), of_state)
+        given = [leaf if k in moved else lift(slope).astype(leaf.dtype)
+                 for k, (leaf, slope) in enumerate(zip(leaves, slopes, strict=True))]
         return _both_whole((optree.tree_unflatten(structure, given), state), new, structure, moved)
 
     return update
@@ -666,7 +669,11 @@ def _value_and_gradient(
     tree = signature.tree.child(0).child(0)
     paths = without_twins(["/".join(map(str, path)) for path in tree.paths()])
     anew = set() if carried is None else _named(paths, [carried], "carried")
-    stay, inputs = _named(paths, frozen) | anew, point.program.inputs
+    stay, inputs = _named(paths, frozen), point.program.inputs
+    if both := sorted(stay & anew):
+        raise ArgumentError(
+            f"compile_step(frozen=..., carried=...): {both[0]} is in both", instead="frozen= or carried= without it")
+    stay |= anew
     used = {*replace(point.program, inputs=(), outputs=point.program.outputs[:1]).nodes()}
     wanted = {path: k for path, k in zip(paths, places, strict=True) if path not in stay and inputs[k] in used}
     for path, k in wanted.items():
@@ -678,7 +685,8 @@ def _value_and_gradient(
     if not wanted:
         raise ArgumentError(
             f"{point.program.name}() uses no parameter that is not frozen: of {', '.join(paths) or 'none'}, frozen "
-            f"{', '.join(frozen) or 'none'}", instead="a loss of its first argument, and fewer paths in frozen=",
+            f"{', '.join(frozen) or 'none'}{f', carried {carried}' * bool(carried)}",
+            instead="a loss of its first argument, and fewer paths in frozen=",
         )
     results, bars = with_gradient(point, [*wanted.values()], sparse=sparse)
     value, grads = optree.tree_unflatten(point.tree, results), dict(zip(wanted, bars, strict=True))
@@ -695,7 +703,7 @@ def _value_and_gradient(
     found = {f"{carried}/{path}" if path else carried: leaf for path, leaf in leaves_by_path(new).items()}
     was, made = [{path: f"{x.dtype}{x.shape}" for path, x in one.items()} for one in (own, found)]
     if was != made:
-        there, gives = [", ".join([f"{path} {kind}" for path, kind in one.items()]) for one in (was, made)]
+        there, gives = [", ".join([f"{path} {kind}" for path, kind in one.items()]) or "nothing" for one in (was, made)]
         raise ArgumentError(
             f"compile_step(carried={carried!r}): the loss gives {gives} anew, and the parameters are {there}",
             line=definition(fun), instead="(number, new) of the same structure, shapes and types")

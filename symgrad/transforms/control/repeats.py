@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Sequence
-from itertools import chain, pairwise, product, takewhile
+from itertools import pairwise, product, takewhile
 from operator import attrgetter, itemgetter
 from typing import Any
 
@@ -21,7 +21,7 @@ from symgrad.ir.program import Program
 from symgrad.ir.text import as_text
 from symgrad.ops.arrays.views import slice_
 from symgrad.options import FEWEST
-from symgrad.transforms.tuned import COUNTS, LONG_COPIES, LOOP_WEIGHT, PEELED, PERIODS, REPEATED
+from symgrad.transforms.tuned import COUNTS, LONG_COPIES, LOOP_WEIGHT, PEELED, PERIODS
 
 Copies = Sequence[Sequence[Node]]
 """The nodes of copies of a step, in which what is at one place is a copy of each other."""
@@ -52,24 +52,33 @@ def enough(copies: int, step: Sequence[Node], least: int) -> bool:
     return copies >= least or (copies >= FEWEST and copies * sum(map(_weight, step)) >= LONG_COPIES * least)
 
 
-def once_first(program: Program) -> list[Node]:
-    """List a program's nodes, first what is made of inputs, only once or for all: it stands in the first copy alone."""
+def once_first(program: Program, shared: Collection[Node] = ()) -> list[Node]:
+    """List a program's nodes, first what is made of inputs once or is `shared`: the first copy makes it for all."""
     nodes = program.nodes()
     kinds = [*map(attrgetter("op", "line", "shape", "dtype"), nodes)]
     count = Counter(kinds)
-    readers = Counter(chain.from_iterable(map(attrgetter("inputs"), nodes)))
-    own = {*program.outputs}  # what neither many read, nor what is made of it
-    for node in reversed(nodes):
-        if readers[node] >= REPEATED:
+    early: set[Node] = set()
+    for node, kind in zip(nodes, kinds, strict=True):
+        alone = (count[kind] == 1 or node in shared) and not node.op.decides
+        if isinstance(node.op, Leaf) or (alone and early.issuperset(node.inputs)):
+            early.add(node)
+    return sorted(nodes, key=lambda node: node not in early)
+
+
+def read_far(program: Program, nodes: Sequence[Node], even: tuple[int, int, int]) -> set[Node]:
+    """Return the nodes that all copies of a repeat read: one much later does, or only such nodes do."""
+    start, period, copies = even
+    end, far = start + period * copies, 2 * (PEELED + 1) * period
+    inside = nodes[:end]
+    place = {node: k for k, node in enumerate(inside)}
+    own = {i for node in program.nodes() if node not in place for i in node.inputs}.union(program.outputs)
+    last = {i: k for k, node in enumerate(inside) for i in node.inputs}  # by their places: the last one stays
+    for node in reversed(inside):
+        if last.get(node, 0) - place[node] > far:
             own.discard(node)
         elif node in own:
             own.update(node.inputs)
-    early: set[Node] = set()
-    for node, kind in zip(nodes, kinds, strict=True):
-        alone = count[kind] == 1 or node not in own
-        if isinstance(node.op, Leaf) or (alone and early.issuperset(node.inputs) and not node.op.decides):
-            early.add(node)
-    return sorted(nodes, key=lambda node: node not in early)
+    return {node for node in inside if node not in own}
 
 
 def _copy_word(node: Node) -> Any:

@@ -35,6 +35,7 @@ from symgrad.transforms.control.repeats import (
     may_fail,
     may_repeat,
     once_first,
+    read_far,
     repeats,
     uneven,
 )
@@ -62,9 +63,8 @@ def roll(program: Program, least: int = REPEATED, memory: str | int | None = Non
     """
     while True:
         found = None
-        if may_repeat(program.nodes(), least):
-            nodes = once_first(program)
-            found = _loop(program, [n for n in nodes if not isinstance(n.op, Leaf) and not n.op.decides], least)
+        if may_repeat(_steps(program.nodes()), least):
+            found, nodes = _loop(program, once_first(program), least)
         if found is None:
             return within(program, partial(roll, least=least, memory=memory))
         made = _rolled(program, nodes, found, memory)
@@ -148,18 +148,46 @@ class _RepeatLoop:
         return 2 * (len(self.wanted) - one_each) + rows + 4 * len(self.moving) < len(own)
 
 
-def _loop(program: Program, nodes: Sequence[Node], least: int) -> _RepeatLoop | None:
-    """Find the longest repeat that is a loop, and pays."""
-    words, place = copy_words(nodes), {node: k for k, node in enumerate(nodes)}
+def _steps(nodes: Sequence[Node]) -> list[Node]:
+    """Return the nodes that copies of a step may be made of."""
+    return [node for node in nodes if not isinstance(node.op, Leaf) and not node.op.decides]
+
+
+def _loop(program: Program, every: list[Node], least: int) -> tuple[_RepeatLoop | None, list[Node]]:
+    """Find the longest repeat that is a loop, and pays, among nodes in an order, or in one with what all read first."""
+    nodes = _steps(every)
+    words = copy_words(nodes)
     even = repeats(nodes, words, least)
-    most = next((period * count + period // 2 for _, period, count in even), 0)
-    longer = (_longest_part(program, *one, place, least) for one in uneven(nodes, words, least, most))
-    loops = [loop for loop in longer if loop is not None]
-    if loops:
-        return max(loops, key=lambda loop: (len(loop.copies), -len(loop.state)))
+    loop = _longest_loop(program, nodes, words, even, least)
+    ordered = once_first(program, read_far(program, nodes, even[0])) if even else every
+    if ordered != every:
+        steps = _steps(ordered)
+        words = copy_words(steps)
+        other = repeats(steps, words, least)
+        if other and other[0][1] == even[0][1] and other[0][2] > even[0][2]:  # the first copy is whole
+            larger = _longest_loop(program, steps, words, other, least)
+            if larger is not None and (loop is None or len(larger.own) > len(loop.own)):
+                return larger, ordered
+    return loop, every
+
+
+def _longest_loop(
+    program: Program, nodes: Sequence[Node], words: Any, even: Sequence[tuple[int, int, int]], least: int,
+) -> _RepeatLoop | None:
+    place = {node: k for k, node in enumerate(nodes)}
+    most, half = next(((period * count, period // 2) for _, period, count in even), (0, 0))
+
+    def longer(than: int) -> _RepeatLoop | None:
+        found = (_longest_part(program, *one, place, least) for one in uneven(nodes, words, least, than))
+        loops = [loop for loop in found if loop is not None]
+        return max(loops, key=lambda loop: (len(loop.copies), -len(loop.state)), default=None)
+
+    loop = longer(most + half)  # by more than half a copy, some of which would be made for nothing
+    if loop is not None:
+        return loop
     read = _read(program, place)
     tried = (_longest_part(program, *copies_of(nodes, *one), place, least) for one in even if _may_pay(*read, *one))
-    return next((loop for loop in tried if loop is not None), None)
+    return next((loop for loop in tried if loop is not None), None) or (longer(most) if half else None)
 
 
 def _read(program: Program, place: Mapping[Node, int]) -> tuple[Any, Any]:
@@ -258,6 +286,8 @@ def _classified(loop: _RepeatLoop) -> bool:
             ), (0, -1))
             if read[-1].dtype is SEVERAL and (back or same < 0):
                 return no(column[-1], "takes apart what another step made")
+            if back and a in column[0].op.determined:
+                return no(column[-1], "reads factors that another step made")
             if same >= 0:
                 loop.reads[j, a] = (same, back)
                 for b in range(1, back + 1):
