@@ -345,7 +345,8 @@ The words in the tables:
 - **{REFUSED}**, and **{COMPLEX}** where the result is complex.
 
 Where NumPy looks at values and raises an error, traced arrays have none: `np.nanargmin` of NaN alone gives 0, and
-`np.histogram` leaves NaN out. The remainder of `np.polydiv` keeps zeros in front that are not divided out. The
+`np.histogram` leaves NaN out. The remainder of `np.polydiv` keeps zeros in front that are not divided out, those of
+a `np.poly1d` count in its order, and a divisor that begins with them gives infinities. The
 functions of `numpy.polynomial` and its series have no rows here: those of all six bases are answered, but for roots and
 `trim`; coefficients at the end that come to 0 stay.
 

@@ -63,8 +63,8 @@ OTHERWISE: dict[str, str] = {
     **{name: f"scipy.special.eval_{name}(n, ..., x)" for name in ("jacobi", "sh_jacobi", "gegenbauer", "genlaguerre")},
     **dict.fromkeys(
         ("mathieu_even_coef", "mathieu_odd_coef"),
-        "2 * np.mean(w * np.cos(k * np.deg2rad(t))) of w = scipy.special.mathieu_cem(m, q, t)[0] with "
-        "t = np.arange(64) * 360 / 64, and sines of mathieu_sem"),
+        "2 * np.mean(w * np.cos(k * np.deg2rad(t))), half of it for k = 0, of "
+        "w = scipy.special.mathieu_cem(m, q, t)[0] with t = np.arange(64) * 360 / 64, and sines of mathieu_sem"),
     "packbits": "np.reshape(bits, (-1, 8)) @ 2 ** np.arange(8)[::-1]",
     "vectorize": "sg.vmap(f)(x), or the function on arrays itself",
     "fromiter": "np.stack([...])",

@@ -384,3 +384,65 @@ def test_the_result_of_a_test_is_returned() -> None:
     found, expected = sg.jit(lambda x: st.ttest_1samp(x, 0.5), options=INTERPRETED)(x), st.ttest_1samp(x, 0.5)
     assert type(found) is type(expected)
     np.testing.assert_allclose([*found, found.df], [*expected, expected.df])
+
+
+class Decay(st.rv_continuous):  # type: ignore[misc]
+    """An exponential distribution of which only `_cdf` is said."""
+
+    def _cdf(self, x: Any, k: Any) -> Any:
+        return -np.expm1(-k * x)
+
+
+class Held(st.rv_continuous):  # type: ignore[misc]
+    """One that holds its parameter."""
+
+    rate: Any = None
+
+    def _cdf(self, x: Any) -> Any:
+        return -np.expm1(-self.rate * x)
+
+
+def test_a_distribution_that_holds_traced_values_is_refused() -> None:
+    """What is found of it would have the gradient 0 by them."""
+    def quantile(k: Any) -> Any:
+        held = Held(a=0, name="held")
+        held.rate = k
+        return held.ppf(0.3)
+
+    with pytest.raises(SymgradError, match=r"scipy.stats.held: quantiles and moments .*_cdf\(self, x, k\)"):
+        sg.grad(quantile)(2.0)
+
+
+def test_moments_of_a_distribution_function_and_its_far_tail() -> None:
+    decay = Decay(a=0, name="decay", shapes="k")
+    of = sg.jit(lambda k: (np.stack(decay.stats(k, moments="mvsk")), decay.isf(np.array([1e-3, 1e-20]), k)),
+                options=INTERPRETED)
+    moments, tail = of(2.0)
+    np.testing.assert_allclose(moments, [0.5, 0.25, 2, 6], rtol=1e-9)
+    np.testing.assert_allclose(tail, [-np.log(1e-3) / 2, np.nan], rtol=1e-9)  # 1 less a chance knows no smaller one
+
+
+@pytest.mark.parametrize("name", ["pareto", "lomax"])
+def test_moments_that_cancel(name: str) -> None:
+    """They were made of moments about 0, and the kurtosis of 1,241 was a third off."""
+    distribution = getattr(st, name)
+    found = sg.jit(lambda b: np.stack(distribution.stats(b, moments="mvsk")), options=INTERPRETED)(1241.0)
+    np.testing.assert_allclose(found, distribution.stats(1241.0, moments="mvsk"), rtol=1e-12)
+
+
+def test_quantiles_whose_own_formula_overflows_or_rounds() -> None:
+    slope = sg.grad(lambda a: st.kappa3.isf(0.999, a), options=INTERPRETED)(54.53459334)
+    np.testing.assert_allclose(slope, -1.0850600580e-6, rtol=1e-8)
+    found = sg.jit(lambda q: st.jf_skew_t.isf(q, 0.3, 2.0), options=INTERPRETED)(np.array([0.5, 0.9999, 0.99999999]))
+    np.testing.assert_allclose(found, st.jf_skew_t.isf([0.5, 0.9999, 0.99999999], 0.3, 2.0), rtol=1e-9)
+
+
+@pytest.mark.parametrize("call", [
+    "zipf.ppf cdf 4", "binom.ppf cdf 10 .37", "geom.isf sf .37", "hypergeom.ppf cdf 20 7 12"])
+def test_integers_of_chances_that_scipy_has_computed(call: str) -> None:
+    name, chance, *given = call.split()
+    distribution, method = getattr(st, name.split(".")[0]), name.split(".")[1]
+    q = getattr(distribution, chance)(np.arange(1, 8), *map(float, given))
+    expected = getattr(distribution, method)(q, *map(float, given))
+    found = sg.jit(lambda q: getattr(distribution, method)(q, *map(float, given)), options=INTERPRETED)(q)
+    np.testing.assert_array_equal(found, expected)

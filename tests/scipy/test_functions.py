@@ -443,3 +443,11 @@ def test_incomplete_beta_functions_of_large_parameters_have_the_digits_that_thei
             [max(0, mpmath.mpf(v) - k * deviation) for k in (40, 25, 15, 10, 5, 2, 0)]) for v in x]
     np.testing.assert_allclose(found[0], np.array(want, float), rtol=rtol)
     np.testing.assert_allclose(found[1], np.array([1 - v for v in want], float), rtol=rtol)
+
+
+def test_incomplete_beta_functions_of_infinite_parameters() -> None:
+    """All of the chance is at one end."""
+    a, b = np.array([np.inf, 1, np.inf, np.inf, 0, 2, np.inf]), np.array([1, np.inf, np.inf, 1, 2, 0, 3])
+    x = np.array([0.5, 0.5, 0.5, 1, 0.5, 0.5, 0])
+    for function in (scipy.special.betainc, scipy.special.betaincc):
+        np.testing.assert_array_equal(sg.jit(function)(a, b, x), function(a, b, x))

@@ -63,6 +63,9 @@ def _own(dist: Any, name: str, *args: Any, **keywords: Any) -> Any:
     return _tried(getattr(dist, name), *args, **keywords) if _has(dist, name) else None
 
 
+CLIFF = 1e-6
+"""How far off, in proportion, a chance may be where it is found: a distribution function that rounds has steps."""
+
 LEAST = 1e-7
 """So small a chance is known to 1e-9 as 1 less another."""
 
@@ -134,6 +137,7 @@ def _root(rising: Callable[[Any], Any], low: Any, high: Any) -> Any:
 
 def _found(dist: Any, chance: Any, above: Any, *shapes: Any) -> Any:
     """Return where the chance to be below, or `above`, is this, as a constant."""
+    _check_shapes_alone(dist, shapes)
     chance, *shapes = stop_gradient([chance, *shapes])
 
     def rising(x: Any) -> Any:
@@ -142,9 +146,18 @@ def _found(dist: Any, chance: Any, above: Any, *shapes: Any) -> Any:
         return np.where(above, -ratio, ratio)
 
     ends = _support(dist, chance, *shapes)
-    known = _tried(dist._sf, chance, *shapes) is not None  # noqa: SLF001
-    found = _root(rising, *ends)
-    return stop_gradient(found if known else np.where(above & (chance < LEAST), np.nan, found))
+    return stop_gradient(_root(rising, *ends))
+
+
+def _check_shapes_alone(dist: Any, shapes: tuple[Any, ...]) -> None:
+    """Refuse a distribution that holds traced values: what is found has derivatives by its shape parameters alone."""
+    with in_python(), np.errstate(all="ignore"):
+        probe = _tried(dist._cdf, np.float64(0.5), *[np.float64(1.0)] * len(shapes))  # noqa: SLF001
+    if is_traced(probe) and outer_input([probe.node]) is not None:
+        raise UnsupportedError(
+            f"scipy.stats.{dist.name}: quantiles and moments of a distribution that holds traced values, which are to "
+            "be shape parameters, _cdf(self, x, k), given where it is called",
+        )
 
 
 def _implicit(dist: Any, found: Any, chance: Any, above: Any, *shapes: Any) -> Any:
@@ -182,7 +195,12 @@ def _root_quantile(dist: Any, chance: Any, above: bool, *shapes: Any) -> Any:
     chance, *shapes = _floats(chance, *shapes)  # type: ignore[assignment]
     other = chance > 0.5  # where 1 - chance is exact
     side, chance = other if not above else ~other, np.where(other, 1 - chance, chance)
-    return _implicit(dist, _found(dist, chance, side, *shapes), chance, side, *shapes)
+    found = _found(dist, chance, side, *shapes)
+    if _own(dist, "_sf", chance, *shapes) is None:  # SciPy's is 1 less the other one
+        found = np.where(side & (chance < LEAST), np.nan, found)
+    there = stop_gradient(_chance(dist, found, side, *shapes) / chance)
+    found = np.where(np.abs(there - 1) > CLIFF, np.nan, found)
+    return _implicit(dist, found, chance, side, *shapes)
 
 
 # -- moments and entropies of continuous distributions
@@ -249,13 +267,19 @@ def _half(dist: Any, above: Any, *shapes: Any) -> Any:
 # -- quantiles and sums of discrete distributions
 
 
+ROUNDED = 2.0**-50
+"""How far a chance may be from that of an integer that it is of: one that SciPy has computed is rounded otherwise."""
+
+
 def _least(dist: Any, chance: Any, above: bool, *shapes: Any) -> Any:
     """Return the least integer with so large a chance below it, or so small a one `above`; it has no derivative."""
     chance, *given = _floats(*stop_gradient([lift(chance), *map(lift, shapes)]))
     shapes = tuple(given)
 
     def is_reached(k: Any) -> Any:
-        return dist._sf(k, *shapes) <= chance if above else dist._cdf(k, *shapes) >= chance  # noqa: SLF001
+        if above:
+            return dist._sf(k, *shapes) <= chance * (1 + ROUNDED)  # noqa: SLF001
+        return dist._cdf(k, *shapes) >= chance * (1 - ROUNDED)  # noqa: SLF001
 
     def middle(low: Any, high: Any) -> Any:
         inside = np.where(np.isinf(high), np.maximum(0, 2 * low + 1), np.floor(0.5 * (low + high)))
@@ -283,6 +307,7 @@ def _least(dist: Any, chance: Any, above: bool, *shapes: Any) -> Any:
 
 def _added_up(dist: Any, chance: Any, low: Any, high: Any, *shapes: Any) -> Any:
     """Find such an integer by adding up, one by one, as SciPy finds the chance itself."""
+    chance = chance * (1 - 1e-12)  # of chances by logarithms of gamma functions so many digits are the same
 
     def goes_on(state: Any) -> Any:
         return np.any((state[1] < chance) & (state[0] < high)) & (state[2] < _BLOCK * MOST_BLOCKS)
@@ -372,6 +397,18 @@ def _entropy_term(_k: Any, p: Any) -> Any:
 # -- SciPy's methods, of what is computed so
 
 
+def _central_moments(dist: Any, asked: str, *shapes: Any) -> tuple[Any, ...]:
+    """Return mean, variance, skewness and excess kurtosis, about the mean: so nothing cancels."""
+    mean = _expected(dist, lambda x, *_: x, *shapes)
+
+    def about(power: int) -> Any:
+        return _expected(dist, lambda x, *_: (x - mean[..., None, None]) ** power, *shapes)
+
+    variance: Any = about(2) if not {"v", "s", "k"}.isdisjoint(asked) else None
+    skewness = about(3) / variance**1.5 if "s" in asked else None
+    return mean, variance, skewness, about(4) / np.square(variance) - 3 if "k" in asked else None
+
+
 class _General:
     """A distribution as SciPy's methods see it, with the general formulas where its own do not trace."""
 
@@ -387,14 +424,19 @@ class _General:
 
     def _isf(self, q: Any, *shapes: Any) -> Any:
         found = _own(self.dist, "_isf", q, *shapes)
-        if found is None and not _has(self.dist, "_isf") and not _has(self.dist, "_sf"):
-            found = _own(self.dist, "_ppf", 1 - q, *shapes)  # as SciPy: it has no better one
-        return (_least if self.discrete else _root_quantile)(self.dist, q, True, *shapes) if found is None else found
+        lower = None if found is not None or _has(self.dist, "_isf") else _own(self.dist, "_ppf", 1 - q, *shapes)
+        if lower is not None and not _has(self.dist, "_sf"):
+            return lower  # as SciPy: it has no better one
+        if found is None:
+            found = (_least if self.discrete else _root_quantile)(self.dist, q, True, *shapes)
+        return found if lower is None else np.where(lift(q) > 0.5, lower, found)  # where 1 - q is exact
 
     def _stats(self, *shapes: Any, **moments: Any) -> Any:
         found = _own(self.dist, "_stats", *shapes, **moments)
         if found is None:
             found = _own(self.dist, "_stats", *shapes, for_all=False, **moments)
+        if found is None and not self.discrete and not _has(self.dist, "_munp"):
+            return _central_moments(self.dist, moments.get("moments", "mv"), *shapes)
         return (None,) * 4 if found is None else found
 
     def _munp(self, n: int, *shapes: Any) -> Any:

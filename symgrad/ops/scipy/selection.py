@@ -102,7 +102,9 @@ INSIDE["scipy.stats._morestats"] = {"_log_var": _unless_traced(_log_var)}
 INSIDE["scipy.ndimage._filters"] = dict.fromkeys(
     ("np", "numpy"), lambda module: _Namespace(module, may_share_memory=_any(module.may_share_memory)),  # it may
 )
-INSIDE["scipy.stats._continuous_distns"] = {"np": lambda module: _Namespace(module, all=_any(module.all))}
+INSIDE["scipy.stats._continuous_distns"] = {"np": lambda module: _Namespace(
+    module, all=_any(module.all), extract=_unless_traced(lambda _, x: lift(settled_value(x)))(module.extract),
+    place=_unless_traced(_put_where)(module.place))}
 
 
 # -- what SciPy asks of arrays

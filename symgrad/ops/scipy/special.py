@@ -286,12 +286,20 @@ def _scaled_exp1(x: Any) -> Any:
 
 
 def _central(raw: Callable[..., Any], *given: Any) -> tuple[Any, Any, Any, Any]:
-    """Return mean, variance, skewness and excess kurtosis by the moments about 0, NaN where there are none."""
+    """Return mean, variance, skewness and excess kurtosis by the moments about 0, NaN where there are none.
+
+    They are NaN, too, where of what cancels nine digits are not left.
+    """
     m1, m2, m3, m4 = [raw(k, *map(floating, given)) for k in (1, 2, 3, 4)]
     variance = m2 - m1 * m1
     third = m3 - m1 * (3 * m2 - 2 * m1 * m1)
     fourth = m4 - m1 * (4 * m3 - m1 * (6 * m2 - 3 * m1 * m1))
-    return m1, variance, third / variance**1.5, fourth / np.square(variance) - 3
+    size = np.abs(m1)
+    sizes = m2 + size**2, np.abs(m3) + size * (3 * m2 + 2 * size**2), m4 + size * (
+        4 * np.abs(m3) + size * (6 * m2 + 3 * size**2))
+    known = [np.where(1e-15 * own < 1e-9 * variance ** (0.5 * k), 1.0, np.nan) for k, own in enumerate(sizes, 2)]
+    skewness, kurtosis = third / variance**1.5, fourth / np.square(variance) - 3
+    return m1, *[value * own for value, own in zip((variance, skewness, kurtosis), known, strict=True)]
 
 
 def _noncentral_t(k: int, df: Any, nc: Any) -> Any:
@@ -300,7 +308,7 @@ def _noncentral_t(k: int, df: Any, nc: Any) -> Any:
     normal = (nc, 1 + square, nc * (3 + square), 3 + square * (6 + square))[k - 1]
     there = df > k
     half = np.where(there, 0.5 * df, k)
-    return np.where(there, half ** (0.5 * k) * np.exp(gammaln(half - 0.5 * k) - gammaln(half)) * normal, np.nan)
+    return np.where(there, half ** (0.5 * k) * _poch(half, -0.5 * k) * normal, np.nan)
 
 
 def _noncentral_f(k: int, dfn: Any, dfd: Any, nc: Any) -> Any:

@@ -120,6 +120,16 @@ def kappa3_sf(self: Any, x: Any, a: Any) -> Any:
     return np.where((plain < 0.01) & (small <= 0.01), small, plain)
 
 
+def _kappa3_quantile(a: Any, log: Any) -> Any:
+    """Return ``(a / expm1(-a log))^(1 / a)`` by logarithms: its derivative by a overflows else."""
+    rest = -a * log
+    return np.exp((np.log(a) - rest - log1mexp(-rest)) / a)
+
+
+answers(Late("stats._continuous_distns:kappa3_gen._ppf"))(lambda _self, q, a: _kappa3_quantile(a, np.log(q)))
+answers(Late("stats._continuous_distns:kappa3_gen._isf"))(lambda _self, q, a: _kappa3_quantile(a, np.log1p(-q)))
+
+
 @answers(Late("stats._continuous_distns:rel_breitwigner_gen._cdf"))
 def rel_breitwigner_cdf(_self: Any, x: Any, rho: Any) -> Any:
     """Take SciPy's formula in its real and imaginary parts: with v the root of -rho (rho + i), Im(v* arctan(x / v))."""
