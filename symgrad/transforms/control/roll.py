@@ -158,36 +158,45 @@ def _loop(program: Program, every: list[Node], least: int) -> tuple[_RepeatLoop 
     nodes = _steps(every)
     words = copy_words(nodes)
     even = repeats(nodes, words, least)
-    loop = _longest_loop(program, nodes, words, even, least)
     ordered = once_first(program, read_far(program, nodes, even[0])) if even else every
+    larger = None
     if ordered != every:
         steps = _steps(ordered)
-        words = copy_words(steps)
-        other = repeats(steps, words, least)
+        known = dict(zip(nodes, words.tolist(), strict=True))
+        own = np.array([known[node] for node in steps])
+        other = repeats(steps, own, least)
         if other and other[0][1] == even[0][1] and other[0][2] > even[0][2]:  # the first copy is whole
-            larger = _longest_loop(program, steps, words, other, least)
-            if larger is not None and (loop is None or len(larger.own) > len(loop.own)):
-                return larger, ordered
+            larger = _longest_loop(program, steps, own, other, least)
+    count = 0 if larger is None else len(larger.own)
+    if even and count > even[0][1] * even[0][2]:
+        loop = _uneven_loop(program, nodes, words, least, count + even[0][1] // 2)
+    else:
+        loop = _longest_loop(program, nodes, words, even, least)
+    if larger is not None and (loop is None or count > len(loop.own)):
+        return larger, ordered
     return loop, every
 
 
 def _longest_loop(
     program: Program, nodes: Sequence[Node], words: Any, even: Sequence[tuple[int, int, int]], least: int,
 ) -> _RepeatLoop | None:
-    place = {node: k for k, node in enumerate(nodes)}
     most, half = next(((period * count, period // 2) for _, period, count in even), (0, 0))
-
-    def longer(than: int) -> _RepeatLoop | None:
-        found = (_longest_part(program, *one, place, least) for one in uneven(nodes, words, least, than))
-        loops = [loop for loop in found if loop is not None]
-        return max(loops, key=lambda loop: (len(loop.copies), -len(loop.state)), default=None)
-
-    loop = longer(most + half)  # by more than half a copy, some of which would be made for nothing
+    loop = _uneven_loop(program, nodes, words, least, most + half)  # half a copy may be made for nothing
     if loop is not None:
         return loop
+    place = {node: k for k, node in enumerate(nodes)}
     read = _read(program, place)
     tried = (_longest_part(program, *copies_of(nodes, *one), place, least) for one in even if _may_pay(*read, *one))
-    return next((loop for loop in tried if loop is not None), None) or (longer(most) if half else None)
+    found = next((loop for loop in tried if loop is not None), None)
+    return _uneven_loop(program, nodes, words, least, most) if found is None and half else found
+
+
+def _uneven_loop(program: Program, nodes: Sequence[Node], words: Any, least: int, most: int) -> _RepeatLoop | None:
+    """Find the loop of most copies among repeats of more than so many nodes, of which some lack nodes."""
+    place = {node: k for k, node in enumerate(nodes)}
+    found = (_longest_part(program, *one, place, least) for one in uneven(nodes, words, least, most))
+    loops = [loop for loop in found if loop is not None]
+    return max(loops, key=lambda loop: (len(loop.copies), -len(loop.state)), default=None)
 
 
 def _read(program: Program, place: Mapping[Node, int]) -> tuple[Any, Any]:
