@@ -446,3 +446,13 @@ def test_integers_of_chances_that_scipy_has_computed(call: str) -> None:
     expected = getattr(distribution, method)(q, *map(float, given))
     found = sg.jit(lambda q: getattr(distribution, method)(q, *map(float, given)), options=INTERPRETED)(q)
     np.testing.assert_array_equal(found, expected)
+
+
+def test_what_a_formula_of_the_user_raises_is_the_users() -> None:
+    class Own(Decay):
+        def _ppf(self, q: Any, k: Any) -> Any:  # noqa: ARG002 - as SciPy calls it
+            raise ValueError("no such rate")
+
+    own = Own(a=0, name="own", shapes="k")
+    with pytest.raises(ValueError, match="no such rate"):
+        sg.jit(lambda k: own.ppf(0.3, k), options=INTERPRETED)(2.0)

@@ -22,6 +22,7 @@ from symgrad.api.rules.custom import custom_jvp, outer_input
 from symgrad.errors import SymgradError, UnsupportedError, heard
 from symgrad.ops.arrays.joining import lift
 from symgrad.ops.declare.forms import Late, answers, is_traced
+from symgrad.trace.lines import raised_in_library
 from symgrad.trace.numpy.replaced import in_python
 from symgrad.trace.remedies import OTHERWISE
 from symgrad.trace.state import current
@@ -45,13 +46,18 @@ def _has(dist: Any, name: str) -> bool:
 
 
 def _tried(formula: Callable[..., Any], *args: Any, for_all: bool = True, **keywords: Any) -> Any:
-    """Call what SciPy wrote in Python; None where it cannot be traced, `for_all` values at once."""
+    """Call what SciPy wrote in Python; None where it cannot be traced, `for_all` values at once.
+
+    What a user's own formula raises is the user's.
+    """
     trace: Any = current()
     branches, before = trace.branches, len(heard.refusals or ())
     trace.branches = None if for_all else branches
     try:
         return formula(*args, **keywords)
-    except (SymgradError, TypeError, ValueError, AttributeError, IndexError, NotImplementedError):
+    except (SymgradError, TypeError, ValueError, AttributeError, IndexError) as error:
+        if not isinstance(error, SymgradError) and not raised_in_library(error):
+            raise
         del (heard.refusals or [])[before:]
         return None
     finally:
