@@ -41,6 +41,7 @@ from symgrad.trace.control.forks import forks_of
 from symgrad.trace.lines import (
     called_last,
     definition,
+    entries,
     error_line,
     is_user_code,
     raised_in_library,
@@ -177,13 +178,15 @@ def trace(
                 more = [argument(now, t.node, s, t.origin) for t, s in zip(tracers, signature.specs, strict=True)]
                 with installed() if creation else nullcontext(), watching():
                     found = forks_of(now, asked, guards, lambda: call(more), begun)
+            numbers = [node.param("number") for node in guards]
             labels = labels and (*labels, *[f"guard{k}" for k in range(len(guards))])
             outputs = (*outputs, *guards)
             columns = frozenset([n for n, s in zip(signature.names, signature.specs, strict=True) if s.fortran])
             program = Program(
                 inputs, outputs, name, tuple(graph.requirements), graph if outer else None, start if outer else 0,
                 labels=labels, fortran=columns, rules=tuple(graph.rules), again=graph.again,
-                moments={} if asked is None else asked.moments_of(guards), forks=tuple(found),
+                moments={} if asked is None else {n: asked.moments[n] for n in numbers if n in asked.moments},
+                forks=tuple(found),
             )
             if outside:
                 program = graph.outside.read_by(program)
@@ -299,10 +302,7 @@ def explain(error: Exception, refused: Sequence[Refusal] = ()) -> Exception:
 
 def called_of_traced(error: Exception) -> str:
     """Name the function of Python's own library that refused a traced value, as ``json.dumps`` does; else nothing."""
-    found, last = [], error.__traceback__
-    while last is not None:
-        found.append(last)
-        last = last.tb_next
+    found = entries(error)
     own = [k for k, one in enumerate(found) if is_user_code(one.tb_frame.f_code.co_filename)]
     if not isinstance(error, (TypeError, ValueError)) or not own or own[-1] + 1 == len(found):
         return ""

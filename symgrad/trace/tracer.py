@@ -269,11 +269,10 @@ class Tracer:
             )
         return length
 
-    def __copy__(self) -> Tracer:
+    def __copy__(self, _memo: Any = None) -> Tracer:
         return self if self.is_number else as_array(Tracer(as_node(self.owner, self), self.owner))
 
-    def __deepcopy__(self, memo: Any) -> Tracer:
-        return self.__copy__()
+    __deepcopy__ = __copy__
 
     # -- refusing what would need values: NumPy has them here, and there are none
 
@@ -854,15 +853,12 @@ def lift(value: Any) -> Any:
 
 def operand(trace: Trace, value: Any, dtype: np.dtype[Any]) -> Node:
     """Return a ufunc's operand as a node of the loop's dtype."""
-    if type(value) is Tracer:
-        node = as_node(trace, value)
-        return node if node.dtype == dtype else cast(trace, node, dtype)
     if type(value) in _SCALARS:
         return number(trace, value, dtype)
     node = as_node(trace, value)
     if node.dtype == dtype:
         return node
-    if node.is_constant:
+    if node.is_constant and type(value) is not Tracer:
         return constant(trace, node.params[0].array, dtype)
     return cast(trace, node, dtype)
 

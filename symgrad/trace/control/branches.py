@@ -348,11 +348,6 @@ class Branches:
             found[node] = bool(known) and all(found[i] for i in node.inputs)
         return {k for k in numbers if k in asked and found[asked[k]]}
 
-    def moments_of(self, guards: Sequence[Node]) -> dict[int, Moment]:
-        """Return where Python asked for guards, by their numbers."""
-        numbers = [node.param("number") for node in guards]
-        return {number: self.moments[number] for number in numbers if number in self.moments}
-
     def draw(self, what: str, line: Line | None) -> None:
         """Note a draw from a random generator; of rounds that the call has not there is none."""
         if self.is_longer:
@@ -396,7 +391,8 @@ class Branches:
                 told = self._told.get(place)
                 found = np.asarray(known[asked][0]) if asked in known else self._found(node, frame)
                 if found is None and self.unknown and self.lengths is not None and self:
-                    self.lengths.ask_all()
+                    self.lengths.whole = True
+                    self.lengths.again()
                 if found is None:
                     return None
                 outcome = found.item() if told is None else told

@@ -75,20 +75,17 @@ def _loop_code(code: CodeType, _file: str, name: str, own: tuple[str, ...]) -> C
     expression = _expression(code, name)
     if expression is None:
         return None
-    body = _ENDS[name](expression.elt)
+    begin, each, last = _WRITTEN[name]
+    body = _placed(each, expression.elt, expression.elt)
     for depth, part in reversed([*enumerate(expression.generators)]):
         for condition in reversed(part.ifs):
             body = [ast.copy_location(ast.If(condition, body, []), condition)]
-        taken = ast.Call(ast.Attribute(_variable(_ROWS), "pop", ast.Load()), [], [])  # and no name holds it
-        source = part.iter if depth else ast.copy_location(taken, part.iter)
+        rows: Any = _placed(f"{_ROWS}.pop()", part.iter)[0]  # and no name holds it
+        source = part.iter if depth else rows.value
         body = [ast.copy_location(ast.For(part.target, source, body, []), part.target)]
-    last: ast.expr = _variable(_TOTAL) if name == "sum" else ast.Constant(name == "all")
-    if name in {"max", "min"}:  # of a list of all
-        begin = ast.Assign([ast.Name(_TOTAL, ast.Store())], ast.List([], ast.Load()))
-        body, last = [ast.copy_location(begin, expression), *body], ast.Call(_variable(name), [_variable(_TOTAL)], [])
     names = [*own, _ROWS, *([_TOTAL] if name == "sum" else [])]
-    end = ast.copy_location(ast.Return(last), expression)
-    (loop,) = _codes(code, _function("loop", names, [*body, end]), "loop", expression)
+    whole = [*_placed(begin, expression), *body, *_placed(last, expression)]
+    (loop,) = _codes(code, _function("loop", names, whole), "loop", expression)
     return loop.replace(co_name=code.co_name) if {*loop.co_freevars} <= {*code.co_freevars} else None
 
 
@@ -121,7 +118,7 @@ def _tree(filename: str) -> ast.Module:
 
 def _codes(code: CodeType, body: ast.stmt, name: str, at: ast.expr) -> list[CodeType]:
     """Compile a statement where a code's free variables are a function's; return the codes of functions in it."""
-    every = [body, ast.Return(_variable(name))] if name else [body]
+    every = [body, ast.Return(ast.Name(name, ast.Load()))] if name else [body]
     outer = ast.copy_location(_function("closure", list(code.co_freevars), every), at)
     imports = [one for one in _tree(code.co_filename).body if isinstance(one, (ast.Import, ast.ImportFrom))]
     module = ast.fix_missing_locations(ast.Module([*imports, outer], []))  # calls of what is imported are other code
@@ -137,29 +134,23 @@ def _function(name: str, names: list[str], body: list[Any]) -> ast.FunctionDef:
     return made
 
 
-def _variable(name: str) -> ast.Name:
-    return ast.Name(name, ast.Load())
+def _placed(text: str, at: ast.expr, item: ast.expr | None = None) -> list[ast.stmt]:
+    """Return statements with a place in the user's source, and an item in the place of ``...``."""
+
+    class Placing(ast.NodeTransformer):
+        def visit(self, node: ast.AST) -> Any:
+            if item is not None and isinstance(node, ast.Constant) and node.value is ...:
+                return item
+            return self.generic_visit(ast.copy_location(node, at))
+
+    made: ast.Module = Placing().visit(ast.parse(text))
+    return made.body
 
 
-def _adding(item: ast.expr) -> list[ast.stmt]:
-    total = ast.BinOp(_variable(_TOTAL), ast.Add(), _variable(_ITEM))
-    made = [ast.Assign([ast.Name(name, ast.Store())], value) for name, value in ((_ITEM, item), (_TOTAL, total))]
-    return [ast.copy_location(one, item) for one in made]
-
-
-def _leaving(item: ast.expr, *, outcome: bool) -> list[ast.stmt]:
-    asked = item if outcome else ast.copy_location(ast.UnaryOp(ast.Not(), item), item)
-    return [ast.copy_location(ast.If(asked, [ast.Return(ast.Constant(outcome))], []), item)]
-
-
-def _appending(item: ast.expr) -> list[ast.stmt]:
-    append = ast.Call(ast.Attribute(_variable(_TOTAL), "append", ast.Load()), [_variable(_ITEM)], [])
-    made = [ast.Assign([ast.Name(_ITEM, ast.Store())], item), ast.Expr(append)]
-    return [ast.copy_location(one, item) for one in made]
-
-
-_ENDS: dict[str, Any] = {
-    "sum": _adding, "max": _appending, "min": _appending,
-    "any": lambda item: _leaving(item, outcome=True), "all": lambda item: _leaving(item, outcome=False),
+_ADDED, _KEPT = f"{_ITEM} = ...; {_TOTAL} = {_TOTAL} + {_ITEM}", f"{_ITEM} = ...; {_TOTAL}.append({_ITEM})"
+_WRITTEN: dict[str, tuple[str, str, str]] = {
+    "sum": ("", _ADDED, f"return {_TOTAL}"),
+    "any": ("", "if ...: return True", "return False"), "all": ("", "if not ...: return False", "return True"),
+    **{name: (f"{_TOTAL} = []", _KEPT, f"return {name}({_TOTAL})") for name in ("max", "min")},
 }
-"""What is done with each item."""
+"""How it begins, what is done with each item, and how it ends."""

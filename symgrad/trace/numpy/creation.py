@@ -32,7 +32,7 @@ from symgrad.trace.inplace.local import LocalArray, call_function, fresh, lent, 
 from symgrad.trace.lines import located, user_line
 from symgrad.trace.nested import settled, touches
 from symgrad.trace.numpy.answers import GIVES_ARRAYS
-from symgrad.trace.state import Trace, current
+from symgrad.trace.state import current
 from symgrad.trace.tracer import Extent, Tracer, as_array, as_node, record
 
 Arguments = tuple[Any, ...]
@@ -43,11 +43,7 @@ def _argument(args: Arguments, kwargs: Keywords, place: int, name: str) -> Any:
     return args[place] if len(args) > place else kwargs.get(name)
 
 
-def _trace() -> Trace:
-    trace = current()
-    if trace is None:
-        raise AssertionError("a creation function is replaced outside of a trace")
-    return trace
+_trace: Callable[[], Any] = current  # what is replaced is asked in a trace alone
 
 
 def stretched(value: Any, shape: Any, dtype: Any) -> Tracer:
@@ -335,6 +331,10 @@ def of_lists(original: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> An
 _warned: set[Line | None] = set()
 
 
+NO_DRAWS = frozenset({"seed", "get_state", "set_state", "getstate", "setstate"})
+"""Functions of the modules of random numbers that draw none."""
+
+
 def frozen(module: str) -> Callable[..., Any]:
     """Return what answers the functions of a module that draw random numbers."""
 
@@ -359,15 +359,3 @@ def frozen(module: str) -> Callable[..., Any]:
         return original(*lent(args), **lent(kwargs))
 
     return draw
-
-
-DRAWS = frozenset({
-    "beta", "betavariate", "binomial", "bytes", "chisquare", "choice", "choices", "default_rng", "dirichlet",
-    "exponential", "expovariate", "f", "gamma", "gammavariate", "gauss", "geometric", "getrandbits", "gumbel",
-    "hypergeometric", "laplace", "logistic", "lognormal", "lognormvariate", "logseries", "multinomial",
-    "multivariate_normal", "negative_binomial", "noncentral_chisquare", "noncentral_f", "normal", "normalvariate",
-    "pareto", "paretovariate", "permutation", "poisson", "power", "rand", "randbytes", "randint", "randn", "random",
-    "random_integers", "random_sample", "randrange", "ranf", "rayleigh", "sample", "shuffle", "standard_cauchy",
-    "standard_exponential", "standard_gamma", "standard_normal", "standard_t", "triangular", "uniform", "vonmises",
-    "vonmisesvariate", "wald", "weibull", "weibullvariate", "zipf",
-})
