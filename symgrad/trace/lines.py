@@ -13,6 +13,7 @@ import linecache
 import os
 import re
 import sys
+from collections.abc import Iterator
 from functools import cache
 from traceback import walk_tb
 from types import CodeType, FrameType, ModuleType, TracebackType
@@ -21,7 +22,6 @@ from typing import Any
 import numpy as np
 
 from symgrad.errors import Line, SymgradError
-from symgrad.trace.texts import line_of_text
 
 # Not by pathlib, which takes 4 ms to import.
 _HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))  # noqa: PTH100, PTH120
@@ -244,6 +244,72 @@ def _continued(file: str) -> dict[int, int]:
             elif isinstance(node, ast.stmt):
                 found.update(dict.fromkeys(range(node.lineno + 1, (node.end_lineno or 0) + 1), node.lineno))
     return found
+
+
+# -- lines of code that has no file: of `exec`, of ``python -c`` and of a program that Python reads from its input
+
+
+_LONGEST = 1 << 20
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+
+
+def line_of_text(frame: FrameType, number: int) -> str:
+    """Return a line of the text that a frame's code was compiled from; nothing where that is not found.
+
+    The text of ``exec`` is looked for in the variables of all functions that are running; a text counts if it has the
+    function at its place.
+    """
+    inner: FrameType | None = frame
+    while inner is not None and inner.f_code.co_name.endswith(("comp>", "expr>")):  # a comprehension's own
+        inner = inner.f_back
+    if inner is None:
+        return ""
+    program = inner.f_code.co_name == "<module>" and inner.f_back is None
+    for text in _programs(inner.f_code.co_filename) if program else (*_programs("<"), *_variables(inner)):
+        if program or _defines(text, inner.f_code):
+            lines = text.splitlines()
+            return lines[number - 1].strip() if number <= len(lines) else ""
+    return ""
+
+
+def _programs(file: str) -> Iterator[str]:
+    """Return the program's own text, if it has no file."""
+    if file in {"<", "<string>"} and "-c" in sys.orig_argv[:-1]:
+        yield sys.orig_argv[sys.orig_argv.index("-c") + 1]
+    if file in {"<", "<stdin>"}:
+        try:
+            yield os.pread(0, _LONGEST, 0).decode(errors="replace")  # of a file, from where it begins
+        except OSError:  # a pipe or a terminal
+            return
+
+
+def _variables(frame: FrameType) -> Iterator[str]:
+    """Return the texts that functions and their variables hold, from the innermost function outwards."""
+    at: FrameType | None = frame
+    while at is not None:
+        for held in (at.f_code.co_consts, at.f_locals.values(), at.f_globals.values()):
+            yield from [value for value in tuple(held) if type(value) is str and len(value) < _LONGEST]
+        at = at.f_back
+
+
+def _defines(text: str, code: CodeType) -> bool:
+    """Whether a text defines the function of a code object at its line, with its arguments and the names in it."""
+    if ("lambda" if code.co_name == "<lambda>" else code.co_name) not in text:
+        return False
+    try:
+        nodes = [node for node in ast.walk(ast.parse(text)) if isinstance(node, _FUNCTIONS)]
+    except (SyntaxError, ValueError, RecursionError):
+        return False
+    for node in nodes:
+        first = min([node.lineno, *[one.lineno for one in getattr(node, "decorator_list", ())]])
+        words = {getattr(part, name, None) for part in ast.walk(node) for name in ("id", "attr", "arg", "name")}
+        named = getattr(node, "name", "<lambda>")
+        if (named, first) == (code.co_name, code.co_firstlineno) and {*code.co_names, *code.co_varnames} <= words:
+            return True
+    return False
+
+
+# -- errors and calls
 
 
 def located(error: Exception) -> Exception:

@@ -5,20 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from optree import (
-        GetAttrEntry,
-        PyTreeAccessor,
-        broadcast_prefix,
-        register_pytree_node,
-        tree_flatten,
-        tree_map,
-        tree_unflatten,
-    )
-
-__all__ = [
-    "GetAttrEntry", "PyTreeAccessor", "broadcast_prefix", "register_pytree_node", "tree_flatten", "tree_map",
-    "tree_unflatten",
-]
+    from optree import *  # noqa: F403
 
 
 def __getattr__(name: str) -> Any:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from typing import Any, ClassVar, NamedTuple
 
@@ -25,7 +25,7 @@ from symgrad.trace.inplace.views import written_outside
 from symgrad.trace.nested import settled
 from symgrad.trace.numpy.replaced import held_for
 from symgrad.trace.signature import by_columns
-from symgrad.trace.state import active, current
+from symgrad.trace.state import active, current, during
 from symgrad.trace.tracer import Tracer
 
 
@@ -168,15 +168,9 @@ def standing(places: Sequence[tuple[Slot, tuple[int, ...], str]]) -> Iterator[li
                 here.others.clear()
 
 
-@contextmanager
-def given(values: Sequence[tuple[Outside | None, Any]]) -> Iterator[None]:
+def given(values: Sequence[tuple[Outside | None, Any]]) -> AbstractContextManager[None]:
     """Let stand-ins stand for other values, in this thread."""
-    before = active.given
-    active.given = before | {id(one): value for one, value in values if one is not None}
-    try:
-        yield
-    finally:
-        active.given = before
+    return during(active, given=active.given | {id(one): value for one, value in values if one is not None})
 
 
 def _with_stand_in(value: Any, path: tuple[int, ...], name: str) -> Any:

@@ -137,20 +137,20 @@ def trace(
                 tracers.append(argument(now, node, spec, path))
             inputs = tuple([t.node for t in tracers])
             asked = now.branches
+            first = None if outer else asked  # those of the outermost program
             begun = 0 if asked is None else asked.loops
             if outside:
                 graph.outside = Reads(graph, outside)
-            if asked is not None and outer is None:
-                asked.begin(inputs, graph.outside.values() if outside else {})
+            watching: Callable[[], Any] = nullcontext
+            if first is not None:
+                first.begin(inputs, graph.outside.values() if outside else {})
+                if (lengths := first.lengths) is not None:
+                    carried = lengths.carried - lengths.idle - lengths.resting
+                    first.carrying = Carrying(carried, lengths.differing, lengths.broken)
+                    watching = first.carrying.watching
             elif asked is not None and known:
                 asked.stand(inputs, known)
             opened = not all(is_static(spec.shape) for spec in signature.specs)
-            watching: Callable[[], Any] = nullcontext
-            if asked is not None and outer is None and asked.lengths is not None:
-                lengths = asked.lengths
-                carried = lengths.carried - lengths.idle - lengths.resting
-                asked.carrying = Carrying(carried, lengths.differing, lengths.broken)
-                watching = asked.carrying.watching
             with installed(fun) if creation else nullcontext(), nothing_caught(opened=opened):
                 try:
                     with watching():
@@ -165,12 +165,12 @@ def trace(
             values, tree = flatten(result)
             outputs = tuple([output(now, value, fun) for value in values])
             labels = () if outer else now.labels.get(outputs, ())
-            if asked is not None and outer is None:
-                asked.outputs = outputs
-            if asked is not None and outer is None and asked.lost is not None:
+            if first is not None:
+                first.outputs = outputs
+            if first is not None and first.lost is not None:
                 raise ConcretizationError(
                     "an exception left a function that sg.grad or its like derive, after a condition on a traced value "
-                    "in it, and was caught around: the condition cannot be looked at there", line=asked.lost,
+                    "in it, and was caught around: the condition cannot be looked at there", line=first.lost,
                     instead="the try and except statements inside of that function",
                 )
             found: list[Any] = []

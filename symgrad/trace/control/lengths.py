@@ -32,8 +32,7 @@ from symgrad.ops.control import UNTOLD
 from symgrad.trace.constants import constant
 from symgrad.trace.control.branches import CALLERS, Branches
 from symgrad.trace.control.carried import deciding
-from symgrad.trace.control.generators import FOLDED, folded
-from symgrad.trace.control.reductions import EXTREMES, Accumulator
+from symgrad.trace.control.reductions import EXTREMES, FOLDED, Accumulator, folded
 from symgrad.trace.control.rounds import loop_around, reduced_lists
 from symgrad.trace.lines import callee, is_user_code, place_of
 from symgrad.trace.numpy.creation import steps_between

@@ -349,10 +349,6 @@ class Flat:
     def __init__(self, array: Any) -> None:
         self.array = array
 
-    def _elements(self) -> Any:
-        x = self.array
-        return reshape(x, shape=(shapes.size(x.node.shape),)) if type(x) is Tracer else x.settle().flat
-
     def settle(self) -> Any:
         """Return a copy of the elements."""
         return self[:]
@@ -361,17 +357,13 @@ class Flat:
         index = settled(index)
         if type(self.array) is LocalArray and touches(index):
             return np.ravel(self.array)[index]
-        found = self._elements()[index]
+        found = _in_a_row(settled(self.array))[index]
         return np.copy(found) if type(found) is Tracer else wrapped(found)
 
     def __setitem__(self, index: Any, value: Any) -> None:
         index, value = settled(index), settled(value)
-        if type(self.array) is LocalArray and (touches(index) or touches(value)):
-            self.array.traced()
-        if type(self.array) is LocalArray and type(self.array.settle()) is Tracer:
-            Flat(self.array.settle())[index] = value
-            return
-        elements = self._elements()
+        x = self.array.written(traced=touches((index, value))) if type(self.array) is LocalArray else self.array
+        elements = _in_a_row(x)
         if type(elements) is Tracer and np.ndim(value) and np.shape(value) != elements[index].shape:
             raise MutationError(
                 f"x.flat[...] of {elements[index].shape} = an array of {np.shape(value)}, which NumPy repeats or cuts",
@@ -385,6 +377,10 @@ class Flat:
     def __len__(self) -> int:
         count: int = self.array.size.__index__()
         return count
+
+
+def _in_a_row(x: Any) -> Any:
+    return reshape(x, shape=(shapes.size(x.node.shape),)) if type(x) is Tracer else x.flat
 
 
 _VIEW_METHODS = frozenset({"reshape", "ravel", "transpose", "swapaxes", "squeeze", "diagonal"})

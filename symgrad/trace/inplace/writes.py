@@ -51,12 +51,12 @@ def write(x: Tracer, index: Any, value: Any) -> None:
     """Write into an array: ``x[index] = value`` by integers, slices, arrays of integers, and masks."""
     refuse_argument(x)
     trace, index, value = x.owner, settled(index), settled(value)
-    if isinstance(index, Tracer) and index.dtype.kind == "b" and (known := index.known()) is not None:
-        index = known
     value = value if type(value) in {bool, int, float} else lift(value)  # a number stays weak: it must fit
     if isinstance(index, Tracer) and index.dtype.kind == "b":
-        assign(x, masked(x, index, value))
-        return
+        if (known := index.known()) is None:
+            assign(x, masked(x, index, value))
+            return
+        index = known
     if type(value) is Selected:
         raise value.unknown("an assignment of it through something else than its mask")
     if is_mask(index, x) and np.ndim(value) == 0:

@@ -376,6 +376,13 @@ def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = Fals
     return (mean, np.full_like(mean, np.size(a, axis))) if returned else mean
 
 
+def _beside(others: Any, x: Any, dtype: Any = None) -> Any:
+    """Return a plain array beside traced ones as a traced one: it has no traced places, and takes no traced values."""
+    like = next(traced_among([settled(others)]), None)
+    plain = isinstance(x, np.ndarray) and not is_traced(x)
+    return filled(like, x, x.shape, dtype or x.dtype) if plain and like is not None else x
+
+
 @answers(np.polyfit)
 def polyfit(
     x: Any, y: Any, deg: Any, rcond: Any = None, full: bool = False, w: Any = None, cov: Any = False,
@@ -385,8 +392,7 @@ def polyfit(
     given = [v if v is None else lift(v) for v in (x, y, w)]
     if not any(map(is_traced, given)):
         raise ArgumentError("the degree of np.polyfit is traced", instead="a number that is known while tracing")
-    like = next(v for v in given if is_traced(v))
-    x, y, w = [v if v is None or is_traced(v) else filled(like, v, v.shape, np.float64) for v in given]
+    x, y, w = [v if v is None else _beside(given, v, np.float64) for v in given]
     return _polyfit(x, y, deg, rcond, full, w, cov)
 
 
@@ -418,18 +424,13 @@ def ix_(*args: Any) -> Any:
 @answers(np.piecewise)
 def piecewise(x: Any, condlist: Any, funclist: Any, *args: Any, **kw: Any) -> Any:
     """As `numpy.piecewise`."""
-    conditions = [*traced_among([settled(condlist)])]
-    if conditions and isinstance(x, np.ndarray):  # a plain array has no traced places
-        x = filled(conditions[0], x, x.shape, x.dtype)
-    return _piecewise(x, condlist, funclist, *args, **kw)
+    return _piecewise(_beside(condlist, x), condlist, funclist, *args, **kw)
 
 
 @answers(np.take_along_axis)
 def take_along_axis(arr: Any, indices: Any, axis: Any = -1) -> Any:
     """As `numpy.take_along_axis`."""
-    if is_traced(indices) and isinstance(arr, np.ndarray):  # a plain array has no traced places
-        arr = filled(indices, arr, arr.shape, arr.dtype)
-    return _take_along_axis(arr, indices, axis)
+    return _take_along_axis(_beside(indices, arr), indices, axis)
 
 
 @answers(np.put_along_axis)

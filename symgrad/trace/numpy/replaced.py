@@ -57,7 +57,7 @@ from symgrad.trace.numpy.answers import answered
 from symgrad.trace.numpy.creation import MAKERS, NO_DRAWS, coefficients, frozen, of_lists
 from symgrad.trace.numpy.own import ERRORS, POLYNOMIALS, REFUSED, indexed, of_polynomials
 from symgrad.trace.remedies import REASONS, module_of, remedy, unanswered
-from symgrad.trace.state import active, beside, current
+from symgrad.trace.state import active, beside, current, during
 from symgrad.trace.tracer import ASKED
 
 
@@ -336,12 +336,8 @@ def in_python(*, traced: bool = True) -> Iterator[None]:
     """Let SciPy's own Python run on traced values, or be run by one that asks nobody."""
     if traced:
         _put_inside()
-    before, active.scipy = active.scipy, int(traced)
-    try:
-        with np.errstate(all="ignore") if traced else nullcontext():  # of numbers that are dropped
-            yield
-    finally:
-        active.scipy = before
+    with during(active, scipy=int(traced)), np.errstate(all="ignore") if traced else nullcontext():  # what is dropped
+        yield
 
 
 class OfScipy(Replaced):
@@ -466,11 +462,8 @@ class Cached(Replaced):
 @contextmanager
 def kept_by_caches() -> Iterator[list[Any]]:
     """Yield a list of what caches give in the trace meanwhile: the function reads it from outside."""
-    before, active.kept = active.kept, []
-    try:
+    with during(active, kept=[]):
         yield active.kept
-    finally:
-        active.kept = before
 
 
 _get = functools.cached_property.__get__
@@ -622,6 +615,11 @@ def _numpy_rows() -> list[Row]:
     ]
 
 
+def _classes(name: str) -> list[type]:
+    every = list(vars(sys.modules[name]).values())
+    return [value for value in every if isinstance(value, type) and value.__module__ == name]
+
+
 def _scipy_rows(name: str) -> list[Row]:
     """List a public module's functions in Python, or the methods of the classes that are defined in a module."""
     module = sys.modules[name]
@@ -631,12 +629,11 @@ def _scipy_rows(name: str) -> list[Row]:
             if key[0] != "_" and (type(value) in _FUNCTIONS or type(value).__name__ in _CALLABLE)
         ]
         return [_row_of(module, dict.fromkeys(written), OfScipy, f"{name}.")]
-    defined = [value for value in vars(module).values() if isinstance(value, type) and value.__module__ == name]
     public = name not in _ANSWERED
     keys = {kind: [
         key for key, value in vars(kind).items() if type(value) is FunctionType and (
             (public and (key[0] != "_" or key in {"__call__", "__init__"})) or value in SCIPYS)
-    ] for kind in defined if kind not in SCIPYS}
+    ] for kind in _classes(name) if kind not in SCIPYS}
     return [_row_of(kind, dict.fromkeys(own), Method) for kind, own in keys.items() if own]
 
 
@@ -644,19 +641,16 @@ def _polynomial_rows(name: str) -> list[Row]:
     """List the functions of one of NumPy's modules of polynomials, and what its classes hold of them."""
     module = sys.modules[name]
     row = _row_of(module, of_polynomials(module), InPython, f"{name}.")
-    kinds = [value for value in vars(module).values() if isinstance(value, type) and value.__module__ == name]
-    return [row, *[(kind, held, {key: held_for(value) for key, value in held.items()}) for kind in kinds if (
+    return [row, *[(kind, held, {key: held_for(value) for key, value in held.items()}) for kind in _classes(name) if (
         held := {key: value for key, value in vars(kind).items() if isinstance(value, staticmethod)})]]
 
 
 def _met_rows(name: str) -> list[Row]:
     """List the methods of a module's classes that have an answer for traced values."""
     names, answer = _met[name]
-    found = vars(sys.modules[name]).values()
-    kinds = [value for value in found if isinstance(value, type) and value.__module__ == name]
     return [_row_of(kind, {
         key: functools.partial(answer, key) for key in names if key in vars(kind)
-    }, InPython) for kind in kinds]
+    }, InPython) for kind in _classes(name)]
 
 
 _FUNCTIONS = frozenset({FunctionType, BuiltinFunctionType})
