@@ -656,6 +656,17 @@ class Extent:
     def __neg__(self) -> Any:
         return self._with(-1, operator.mul, np.multiply)
 
+    def __pow__(self, other: Any) -> Any:
+        is_exact = issubclass(type(other), (int, np.integer)) and other >= 0
+        return self._with(other, operator.pow if is_exact else None, np.power)
+
+    def __bool__(self) -> bool:
+        frame = sys._getframe(1)  # noqa: SLF001 - who asks
+        of_numpy = MARK in frame.f_globals
+        if of_numpy and self.owner.greater(self.dim, 0, f"NumPy's {frame.f_code.co_name}()") is not None:
+            return True
+        raise self.refuse("a condition")
+
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
         """Take part in a ufunc as a number; what it gives is a NumPy scalar, which promotes as an array does."""
         inputs = tuple([i.tracer() if type(i) is Extent else i for i in inputs])
@@ -735,23 +746,11 @@ def _comparison(known_by: str, *, greater: bool) -> Any:
     return compare
 
 
-def _condition(self: Extent) -> bool:
-    frame = sys._getframe(1)  # noqa: SLF001 - who asks
-    if MARK in frame.f_globals and self.owner.greater(self.dim, 0, f"NumPy's {frame.f_code.co_name}()") is not None:
-        return True
-    raise self.refuse("a condition")
-
-
 def _refusing(what: str) -> Any:
     def refuse(self: Extent) -> NoReturn:
         raise self.refuse(what)
 
     return refuse
-
-
-def _power(self: Extent, other: Any) -> Any:
-    is_exact = issubclass(type(other), (int, np.integer)) and other >= 0
-    return self._with(other, operator.pow if is_exact else None, np.power)
 
 
 for _name, _method in {
@@ -760,10 +759,9 @@ for _name, _method in {
     "mul": _arithmetic(np.multiply, operator.mul), "rmul": _arithmetic(np.multiply, operator.mul, swap=True),
     "truediv": _arithmetic(np.true_divide, None), "rtruediv": _arithmetic(np.true_divide, None, swap=True),
     "floordiv": _arithmetic(np.floor_divide, operator.floordiv), "mod": _arithmetic(np.remainder, operator.mod),
-    "pow": _power,
     "lt": _comparison("is_negative", greater=False), "le": _comparison("is_nonpositive", greater=False),
     "gt": _comparison("is_positive", greater=True), "ge": _comparison("is_nonnegative", greater=True),
-    "bool": _condition, "int": _refusing("int()"), "str": _refusing("str()"),
+    "int": _refusing("int()"), "str": _refusing("str()"),
     "format": lambda self, _form: _refusing("a text with it")(self),
 }.items():
     setattr(Extent, f"__{_name}__", _method)

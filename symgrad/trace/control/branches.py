@@ -379,7 +379,9 @@ class Branches:
         policy = policy if same is None else None
         if policy is not None and asked not in known:
             known = policy.known(user_frame(), known)
-        if asked not in known or self._is_of_another_loop(known[asked][1]):
+        loops = self._asking.get(known[asked][1]) if asked in known else None
+        ended = loops and not loops.keys() <= self._loops_around(user_frame()).keys()
+        if asked not in known or ended:  # behind a loop what asks the same may go other ways at other arguments
             line, frame = user_line(), user_frame()
             if frame is not None and self.lengths is not None:
                 self.lengths.seek_around(frame)
@@ -421,11 +423,6 @@ class Branches:
             number for clock, number in self.again[first:end]
             if number in of and bisect_left(clocks, clock) > of[number]
         }
-
-    def _is_of_another_loop(self, number: int) -> bool:
-        """Whether a guard is of a loop that has ended: one that asks the same may go other ways at other arguments."""
-        before = self._asking.get(number, {})
-        return bool(before) and not before.keys() <= self._loops_around(user_frame()).keys()
 
     def _loops_around(self, frame: FrameType | None) -> Loops:
         """Return the loops around a frame's code, the innermost first."""

@@ -70,13 +70,6 @@ def _filler(value: float) -> Callable[..., Any]:
     return lambda _original, shape, dtype=None, *_, **__: stretched(np.asarray(value), shape, dtype or np.float64)
 
 
-def _full_like(
-    _original: Any, a: Any, fill_value: Any, dtype: Any = None, *_: Any, shape: Any = None, **__: Any,
-) -> Any:
-    a = lift(a)
-    return stretched(fill_value, a.shape if shape is None else shape, dtype or a.dtype)
-
-
 # -- arrays of what the user has
 
 
@@ -259,7 +252,8 @@ def _with_places(original: Any, arr: Any) -> Any:
 _MAKERS: dict[str, Callable[..., Any]] = {
     "zeros": _made(_filler(0)), "ones": _made(_filler(1)), "empty": _made(_filler(0)),
     "full": _made(lambda _original, shape, fill_value, dtype=None, *_, **__: stretched(fill_value, shape, dtype)),
-    "full_like": _made(_full_like),
+    "full_like": _made(lambda _original, a, fill_value, dtype=None, *_, shape=None, **__: stretched(
+        fill_value, lift(a).shape if shape is None else shape, dtype or lift(a).dtype)),
     "array": _array, "asarray": _asarray, "asanyarray": _asarray,
     "ascontiguousarray": _ascontiguousarray, "asfortranarray": _ascontiguousarray,
     "arange": _made(_arange), "eye": _made(_eye),

@@ -299,17 +299,12 @@ def of_polynomials(module: ModuleType) -> dict[str, Any]:
     functions = {name: getattr(value := vars(module)[name], "original", value) for name in module.__all__}
     functions = {name: value for name, value in functions.items() if isinstance(value, _FUNCTIONS)}
     found = {name: by_numpy(value, settled) for name, value in functions.items()}
-    return {name: _mapdomain(found["mapparms"]) if name == "mapdomain" else answer for name, answer in found.items()}
 
-
-def _mapdomain(mapparms: Any) -> Any:
-    """Return what maps numbers, or a polynomial, from one interval to another."""
-
-    def mapdomain(x: Any, old: Any, new: Any) -> Any:
-        offset, scale = mapparms(old, new)
+    def mapdomain(x: Any, old: Any, new: Any) -> Any:  # of numbers or a polynomial
+        offset, scale = found["mapparms"](old, new)
         return offset + scale * (x if hasattr(x, "has_samedomain") else lift(settled(x)))
 
-    return mapdomain
+    return found | {"mapdomain": mapdomain} if "mapdomain" in found else found
 
 
 def indexed(joiner: Any, key: Any) -> Any:
