@@ -5,7 +5,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from optree import *  # noqa: F403
+    from optree import (
+        GetAttrEntry,
+        PyTreeAccessor,
+        broadcast_prefix,
+        register_pytree_node,
+        tree_flatten,
+        tree_map,
+        tree_unflatten,
+    )
+
+__all__ = [
+    "GetAttrEntry", "PyTreeAccessor", "broadcast_prefix", "register_pytree_node", "tree_flatten", "tree_map",
+    "tree_unflatten",
+]
 
 
 def __getattr__(name: str) -> Any:
