@@ -43,6 +43,7 @@ class Spec:
         return f"{kind}[{','.join(map(str, self.shape))}]".replace(" ", "")
 
 
+_EXAMPLES = 'a dtype and extents: "f64[n,d]", "f32[784,10]", "i64[b]", "f64[]"'
 _KINDS = {"bool": "?", **{f"{k}{8 * n}": f"{k}{n}" for k in "iu" for n in (1, 2, 4, 8)}, "f32": "f4", "f64": "f8"}
 _SPEC = re.compile(r"\s*([a-z]+\d*)\s*\[([^\[\]]*)\]\s*")
 _WORD = re.compile(r"\w+")
@@ -64,19 +65,12 @@ def spec(text: str) -> Spec:
     (784, 10)
     """
     if not isinstance(text, str):
-        raise ArgumentError(
-            f"a spec is a text, not {text!r:.60}", line=user_line(),
-            instead='a dtype and extents: "f64[n,d]", "f32[784,10]", "i64[b]", "f64[]"',
-        )
+        raise ArgumentError(f"a spec is a text, not {text!r:.60}", line=user_line(), instead=_EXAMPLES)
     match = _SPEC.fullmatch(text) if len(text) <= 200 else None
     dims = [d.strip() for d in match[2].split(",")] if match and match[2].strip() else []
     if match is None or match[1] not in _KINDS or not all(_DIM.fullmatch(d) for d in dims):
-        raise ArgumentValueError(
-            f"{text[:60]!r} is no spec",
-            instead='a dtype and extents: "f64[n,d]", "f32[784,10]", "i64[b]", "f64[]"',
-        )
-    shape = tuple([extent_of(d) for d in dims])
-    return Spec(shape, np.dtype(_KINDS[match[1]]))
+        raise ArgumentValueError(f"{text[:60]!r} is no spec", instead=_EXAMPLES)
+    return Spec(tuple([extent_of(d) for d in dims]), np.dtype(_KINDS[match[1]]))
 
 
 def specs_in(tree: Any) -> Any:
