@@ -708,8 +708,7 @@ class Function(Generic[P, R]):
         """Call the function, or derive it, at traced leaves."""
         if self._mode != "jit":
             return self._fun(signature, leaves)
-        args, kwargs = signature.join(leaves)
-        return standing_for(self._fun)(*args, **kwargs)
+        return signature.called(standing_for(self._fun), leaves, self._fun)
 
     # -- looking at it
 
