@@ -200,9 +200,9 @@ def elementwise(
     """
     ufunc = numpy if isinstance(numpy, (np.ufunc, Late)) else None
     arity = arity or (ufunc.nin if ufunc else 1)
-    edges = {1: SPECIAL, 2: PAIRS}.get(arity) if edges is None else edges
+    given: Any = {1: SPECIAL, 2: PAIRS}.get(arity) if edges is None else edges
     op = Elementwise(
-        name or numpy.__name__, evaluate=numpy, numpy=numpy, sample=sample, edges=edges, partials=ddx,
+        name or numpy.__name__, evaluate=numpy, numpy=numpy, sample=sample, edges=given, partials=ddx,
         arity=arity, c=spelling.by_kind(c), doc=doc or first_line(numpy), **fields,
     )
 
@@ -275,17 +275,16 @@ def structured(
 
 def composite(
     *, name: str, infer: Callable[..., tuple[Shape, Any]], sample: Any, edges: tuple[Any, ...],
-    evaluate: Callable[..., Any] | None = None, **fields: Any,
+    **fields: Any,
 ) -> Callable[[Callable[..., Any]], Composite]:
     """Declare a function of other ops that has a derivative rule of its own; decorate its body with this.
 
-    The body is plain NumPy of ``(*x, **params)``; `op.vjp` is set by ``@op_name.rule``-style assignment, and `fields`
-    are more of `Op`.
+    The body is plain NumPy of ``(*x, **params)``; ``@op_name.rule`` decorates the rule, and `fields` are more of `Op`.
     """
 
     def declare(body: Callable[..., Any]) -> Composite:
         op = Composite(
-            name, evaluate=evaluate or body, infer=infer, sample=sample, edges=edges, body=body,
+            name, evaluate=body, infer=infer, sample=sample, edges=edges, body=body,
             batched=one_axis_more, doc=first_line(body), **fields,
         )
         enter(op)

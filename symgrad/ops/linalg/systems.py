@@ -16,7 +16,7 @@ from symgrad.ops.linalg import decompositions, determinants
 from symgrad.ops.linalg import solve as linalg
 from symgrad.ops.linalg.cholesky import cholesky as lower_factor
 from symgrad.ops.linalg.solve import least, require_matrix, require_square, transposed
-from symgrad.ops.numpy.diagonals import ones_diagonal
+from symgrad.ops.numpy.creation import ones_diagonal
 from symgrad.ops.numpy.reductions import require_some
 
 EYE: Any = np.eye(1)
