@@ -266,11 +266,8 @@ def structured(
         batched: its parameters where every operand has one more axis in front; by their names where it is left away.
         fields: more of `Op`: its parameters' names, its rule, and what is true of it.
     """
-    op = Structured(
-        name, infer=infer, evaluate=evaluate, body=body, sample=sample, edges=edges, batched=batched, **fields,
-    )
-    enter(op)
-    return op
+    return enter(Structured(
+        name, infer=infer, evaluate=evaluate, body=body, sample=sample, edges=edges, batched=batched, **fields))
 
 
 def composite(
@@ -283,12 +280,9 @@ def composite(
     """
 
     def declare(body: Callable[..., Any]) -> Composite:
-        op = Composite(
-            name, evaluate=body, infer=infer, sample=sample, edges=edges, body=body,
-            batched=one_axis_more, doc=first_line(body), **fields,
-        )
-        enter(op)
-        return op
+        return enter(Composite(
+            name, evaluate=body, infer=infer, sample=sample, edges=edges, body=body, batched=one_axis_more,
+            doc=first_line(body), **fields))
 
     return declare
 
@@ -305,9 +299,7 @@ def name_apart(name: str) -> str:
 
 def leaf(name: str, params: tuple[str, ...], infer: Any, evaluate: Any, text: Any = None) -> Leaf:
     """Declare a node without inputs."""
-    op = Leaf(name, params, evaluate=evaluate, infer=infer, text=text, nondiff=True)
-    enter(op)
-    return op
+    return enter(Leaf(name, params, evaluate=evaluate, infer=infer, text=text, nondiff=True))
 
 
 def answers(

@@ -246,18 +246,18 @@ lpmv: Any = _declare("lpmv", "m v x", lambda m, v, x, y: (v * x * y - (v + m) * 
 # -- elliptic integrals, DLMF 19.4 and 19.25, by Carlson's functions where the others cancel, and Jacobi's functions
 
 
-def _hypergeometric(a: float, b: float, c: float, x: Any) -> Any:
-    return hyp2f1(*[np.full_like(x, v) for v in (a, b, c)], x)
+def _hypergeometric(a: float, x: Any) -> Any:
+    return hyp2f1(*[np.full_like(x, v) for v in (a, 1.5, 2)], x)
 
 
-ellipk: Any = _declare("ellipk", "m", lambda m, _y: PI / 8 * _hypergeometric(1.5, 1.5, 2, m))
-ellipe: Any = _declare("ellipe", "m", lambda m, _y: -PI / 8 * _hypergeometric(0.5, 1.5, 2, m))
+ellipk: Any = _declare("ellipk", "m", lambda m, _y: PI / 8 * _hypergeometric(1.5, m))
+ellipe: Any = _declare("ellipe", "m", lambda m, _y: -PI / 8 * _hypergeometric(0.5, m))
 
 
 def _ellipkm1_slope(p: Any, y: Any) -> Any:
     near = np.minimum(p, 0.5)  # where 1 - p has lost nothing that counts
     return np.where(p < 0.5, -(ellipe(1 - near) - near * y) / (2 * (1 - near) * near),
-                    -PI / 8 * _hypergeometric(1.5, 1.5, 2, 1 - np.maximum(p, 0.5)))
+                    -PI / 8 * _hypergeometric(1.5, 1 - np.maximum(p, 0.5)))
 
 
 _STEPS = np.linspace(0, 1, 160)

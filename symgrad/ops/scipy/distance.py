@@ -18,11 +18,6 @@ def _weighted(term: Any, w: Any) -> Any:
     return np.sum(term if w is None else w * term, axis=-1)
 
 
-def _minkowski(u: Any, v: Any, p: float = 2, w: Any = None) -> Any:
-    apart = np.abs(u - v) if w is None else np.abs(u - v) * np.power(w, 1 / p)
-    return np.linalg.norm(apart, p, axis=-1)
-
-
 def _cosine(u: Any, v: Any, w: Any = None) -> Any:
     return 1 - _weighted(u * v, w) / np.sqrt(_weighted(u * u, w) * _weighted(v * v, w))
 
@@ -31,11 +26,6 @@ def _correlation(u: Any, v: Any, w: Any = None, centered: bool = True) -> Any:
     if centered:
         u, v = [x - np.expand_dims(_weighted(x, w), -1) / _size(u, w) for x in (u, v)]
     return _cosine(u, v, w)
-
-
-def _canberra(u: Any, v: Any, w: Any = None) -> Any:
-    size = np.abs(u) + np.abs(v)
-    return _weighted(np.where(size == 0, 0, np.abs(u - v) / np.where(size == 0, 1, size)), w)
 
 
 def _share(part: Any, total: Any) -> Any:
@@ -71,7 +61,10 @@ METRICS: dict[str, Callable[..., Any]] = {
     "sqeuclidean": lambda u, v, w=None: _weighted(np.square(u - v), w),
     "cityblock": lambda u, v, w=None: _weighted(np.abs(u - v), w),
     "chebyshev": lambda u, v, w=None: np.max(np.abs(u - v) if w is None else np.abs(u - v) * (w > 0), axis=-1),
-    "minkowski": _minkowski, "cosine": _cosine, "correlation": _correlation, "canberra": _canberra,
+    "minkowski": lambda u, v, p=2, w=None: np.linalg.norm(
+        np.abs(u - v) if w is None else np.abs(u - v) * np.power(w, 1 / p), p, axis=-1),
+    "cosine": _cosine, "correlation": _correlation,
+    "canberra": lambda u, v, w=None: _weighted(_share(np.abs(u - v), np.abs(u) + np.abs(v)), w),
     "braycurtis": lambda u, v, w=None: _weighted(np.abs(u - v), w) / _weighted(np.abs(u + v), w),
     "seuclidean": lambda u, v, V: np.linalg.norm((u - v) / np.sqrt(V), axis=-1),
     "mahalanobis": lambda u, v, VI: np.sqrt(np.sum(((u - v) @ VI) * (u - v), axis=-1)),
