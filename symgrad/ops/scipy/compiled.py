@@ -452,7 +452,8 @@ def _noncentral_fisher(n: Any, d: Any, nc: Any, f: Any) -> Any:
 chndtr: Any = _declare("chndtr", "x df nc", lambda x, df, nc, _p: _noncentral_chi2(x, df, nc))
 nctdtr: Any = _declare("nctdtr", "df nc t", lambda df, nc, t, _p: _noncentral_student(df, nc, t))
 ncfdtr: Any = _declare("ncfdtr", "dfn dfd nc f", lambda n, d, nc, f, _p: _noncentral_fisher(n, d, nc, f))
-for _further in (
+_slopes: Any
+for _name, _parameters, _names, _slopes in (
     ("chndtrix", "p df nc", "x df nc", _noncentral_chi2), ("chndtrinc", "x df p", "x df nc", _noncentral_chi2),
     ("chndtridf", "x p nc", "x df nc", _noncentral_chi2), ("nctdtrit", "df nc p", "df nc t", _noncentral_student),
     ("nctdtridf", "p nc t", "df nc t", _noncentral_student), ("nctdtrinc", "df p t", "df nc t", _noncentral_student),
@@ -461,7 +462,7 @@ for _further in (
     ("ncfdtridfd", "dfn p nc f", "dfn dfd nc f", _noncentral_fisher),
     ("ncfdtridfn", "p dfd nc f", "dfn dfd nc f", _noncentral_fisher),
 ):
-    _inverse(*_further, chance="p")
+    _inverse(_name, _parameters, _names, _slopes, "p")
 
 
 def kolmogorov_slope(x: Any) -> Any:
