@@ -148,7 +148,7 @@ class Signature:
         if (place := self._changed(given, leaves)) is not None:
             name = getattr(user, "__name__", type(user).__name__)
             warn(str(SymgradError(
-                f"{name}() changes {place} of an argument, and what it was given is a copy: the caller's stays as it is",
+                f"{name}() changes {place} of an argument, which is a copy: the caller's stays as it is",
                 line=definition(user), instead=f"return the new {place}",
             )))
         return result

@@ -4,7 +4,8 @@ So are namespaces of Python's own, and classes that are made of `dict`, `list` a
 A class is registered when its first object is met. What an object holds of arrays and floats, and of containers and
 objects with such in them, are its branches; what else it holds (integers, names, functions) belongs to its kind, and
 objects that differ in it are compiled for apart. An object inside of the traced function is a new one of the same
-class, made without its ``__init__``. Texts, functions, members of enumerations and other settings are such kinds without branches.
+class, made without its ``__init__``. Texts, functions, members of enumerations and other settings are such kinds
+without branches.
 """
 
 from __future__ import annotations

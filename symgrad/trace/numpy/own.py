@@ -45,6 +45,7 @@ from symgrad.ops.arrays.views import broadcast_to, reshape
 from symgrad.ops.declare.forms import ANSWERS, UNSET, answers, is_traced, is_unset, shape_of
 from symgrad.ops.numpy import padding
 from symgrad.ops.numpy.manipulation import static
+from symgrad.ops.numpy.reductions import floating, root
 from symgrad.trace.inplace.local import lent
 from symgrad.trace.inplace.writes import require_traced
 from symgrad.trace.lines import raised_in_library
@@ -323,9 +324,10 @@ for _function in (
     np.nansum, np.nanvar, np.ndim, np.outer, np.poly, np.polyadd, np.polyder, np.polyint, np.polysub, np.polyval,
     np.ptp, np.real, np.real_if_close, np.resize, np.rollaxis, np.rot90, np.shape, np.trapezoid, np.tril_indices_from,
     np.triu_indices_from, np.union1d, np.unique_all, np.unique_counts, np.unique_inverse, np.unique_values, np.unwrap,
+    np.vander,
     np.linalg.cross, np.linalg.diagonal, np.linalg.matmul, np.linalg.matrix_norm, np.linalg.matrix_power,
     np.linalg.matrix_transpose, np.linalg.outer, np.linalg.svdvals, np.linalg.tensordot, np.linalg.tensorinv,
-    np.linalg.tensorsolve, np.linalg.trace, np.linalg.vector_norm,
+    np.linalg.tensorsolve, np.linalg.trace, np.linalg.vecdot, np.linalg.vector_norm,
     *[getattr(np, name) for name in ("cumulative_prod", "cumulative_sum", "unstack") if hasattr(np, name)],  # NumPy 2.1
 ):
     answers(_function)(by_numpy(_function))
@@ -334,8 +336,10 @@ for _function in (
     np.select, np.vsplit, np.vstack,
 ):
     answers(_function)(by_numpy(_function, settled))
-_average, _pad_by_numpy, _polyfit, _put_along_axis, _take_along_axis = [
-    by_numpy(f) for f in (np.average, np.pad, np.polyfit, np.put_along_axis, np.take_along_axis)]
+_average, _norm, _pad_by_numpy, _polyfit, _put_along_axis, _take_along_axis = [
+    by_numpy(f) for f in (
+        np.average, np.linalg.norm, np.pad, np.polyfit, np.put_along_axis, np.take_along_axis,
+    )]
 _ix, _piecewise = by_numpy(np.ix_, settled), by_numpy(np.piecewise, settled)
 
 
@@ -376,6 +380,25 @@ def _beside(others: Any, x: Any, dtype: Any = None) -> Any:
     like = next(traced_among([settled(others)]), None)
     plain = isinstance(x, np.ndarray) and not is_traced(x)
     return filled(like, x, x.shape, dtype or x.dtype) if plain and like is not None else x
+
+
+@answers(np.linalg.norm, neutral={"x": 0})
+def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
+    """As `numpy.linalg.norm`: the derivative of a root of squares, or of powers, is 0 at 0."""
+    x, named = floating(x), isinstance(ord, str)
+    count = x.ndim if axis is None else len(axis) if isinstance(axis, tuple) else 1
+    if (ord is None and (axis is None or count in {1, 2})) or (count == 1 and ord == 2) or (
+            count == 2 and named and ord in {"f", "fro"}):
+        return root(np.sum(x * x, axis, keepdims=keepdims))
+    if count != 1 or named or ord in {np.inf, -np.inf, 0, 1}:
+        return _norm(x, ord, axis, keepdims)
+    zero, power = np.zeros((), x.dtype), np.asarray(ord, x.dtype)
+    terms = np.abs(x) ** power
+    if 0 < ord < 1:  # the derivative of a root is infinite at 0
+        terms = np.where(x == 0, zero, terms)
+    total = np.sum(terms, axis, keepdims=keepdims)
+    found = total ** (np.asarray(1, x.dtype) / power)
+    return found if ord < 0 else np.where(total == 0, zero, found)
 
 
 @answers(np.polyfit)
