@@ -163,19 +163,15 @@ class Equality:
         if not node.is_constant:
             return Scaled(self.number((node, labels)))
         array = node.params[0].array
-        if array.ndim == 0 and node.dtype.kind == "f":
-            return self._constant(array)
+        if array.ndim == 0 and node.dtype.kind == "f":  # without its sign, and a power of two as 1
+            sign, size = -1.0 if np.signbit(array) else 1.0, np.abs(array)
+            if np.frexp(size)[0] == 0.5 and 1 / FACTOR <= size <= FACTOR:
+                return Scaled(self.number(Constant(np.ones_like(size))), sign * float(size))
+            return Scaled(self.number(Constant(size)), sign)
         if array.size > COMPARED_ELEMENTS or len(set(labels)) != len(labels):
             return Scaled(self.number((node, labels)))
         order = sorted(range(array.ndim), key=lambda k: -1 if labels[k] is None else labels[k])  # type: ignore[arg-type, return-value]
         return Scaled(self.number((Constant(array.transpose(order)), *[labels[k] for k in order])))
-
-    def _constant(self, array: np.ndarray[Any, Any]) -> Scaled:
-        """Number a constant without its sign, and a power of two as 1."""
-        sign, size = -1.0 if np.signbit(array) else 1.0, np.abs(array)
-        if np.frexp(size)[0] == 0.5 and 1 / FACTOR <= size <= FACTOR:
-            return Scaled(self.number(Constant(np.ones_like(size))), sign * float(size))
-        return Scaled(self.number(Constant(size)), sign)
 
     def number(self, key: Hashable) -> int:
         """Return what stands for a key."""

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,7 +29,7 @@ from symgrad.ops.arrays.reduce import sum_
 from symgrad.ops.arrays.views import squeeze
 from symgrad.ops.declare.traits import traits
 from symgrad.ops.elementwise.arithmetic import negative
-from symgrad.transforms.build import is_sum, make, scalar
+from symgrad.transforms.build import in_order, is_sum, make, scalar
 from symgrad.transforms.tuned import SCALED_DOUBLES, SCALED_SINGLES, TERMS_DEEP
 
 
@@ -151,24 +152,21 @@ def _from_others(program: Program) -> Program:
         return program
     new: dict[Node, Node] = {}
 
-    def made(graph: Graph, old: Node) -> Node:  # products that come later in the program
-        if old not in new:
-            new[old] = copied(graph, old, tuple([made(graph, i) for i in old.inputs]))
-        return new[old]
+    def needed(node: Node) -> Sequence[Node]:
+        return (of[node][0], *[factor for _, factor in of[node][1].same]) if node in of else node.inputs
 
     def rewrite(graph: Graph, old: Node, inputs: tuple[Node, ...]) -> Node:
-        new.update(zip(old.inputs, inputs, strict=True))
         if old not in of:
             return copied(graph, old, inputs)
         first, more = of[old]
-        x = made(graph, first)
+        x = new.get(first, first)
         for op, factor in more.same.elements():
             own = _own_axes(old.inputs[0], factor, frozenset(old.param("axes")))
-            rest = made(graph, factor)
+            rest = new.get(factor, factor)
             x = make(graph, op, x, make(graph, squeeze, rest, axes=own) if own else rest)
         return make(graph, negative, x) if more.negative else x
 
-    return rebuild(program, rewrite)
+    return rebuild(program, rewrite, order=in_order(program, needed), new=new)
 
 
 class Uses(NamedTuple):

@@ -74,7 +74,8 @@ def gather_scatters(program: Program) -> Program:
     writes = {node: found for node in nodes if (found := _read_write(node, uses)) is not None}
     if not writes:
         return program
-    return rebuild(program, _Runs(writes, uses).rewritten)
+    runs = _Runs(writes, uses)
+    return rebuild(program, runs.rewritten, new=runs.new)
 
 
 def _read_write(node: Node, uses: Counter[Node]) -> _Write | None:
@@ -155,22 +156,17 @@ class _Runs:
 
     def rewritten(self, graph: Graph, node: Node, inputs: tuple[Node, ...]) -> Node:
         """Make a node anew; a write waits for those that follow it."""
-        self.new |= zip(node.inputs, inputs, strict=True)  # the program's inputs are made anew elsewhere
         if node in self.passing:
-            made = inputs[0]  # nobody reads it
-        elif node in self.writes:
-            write = self.writes[node]
-            run = self.waiting.pop(write.before, [])
-            run.append(write)
-            if node in self.next:
-                self.waiting[node] = run
-                made = inputs[0]
-            else:
-                made = self.joined(graph, node, run)
-        else:
-            made = copied(graph, node, inputs)
-        self.new[node] = made
-        return made
+            return inputs[0]  # nobody reads it
+        if node not in self.writes:
+            return copied(graph, node, inputs)
+        write = self.writes[node]
+        run = self.waiting.pop(write.before, [])
+        run.append(write)
+        if node not in self.next:
+            return self.joined(graph, node, run)
+        self.waiting[node] = run
+        return inputs[0]
 
     def joined(self, graph: Graph, node: Node, run: list[_Write]) -> Node:
         """Write all at once."""
