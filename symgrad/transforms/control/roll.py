@@ -163,27 +163,24 @@ class _RepeatLoop:
         A few steps on large arrays stay side by side, and so do a few layers with large weights.
         """
         own, ends = self.own, self.own.intersection(program.outputs)
-        others: dict[Node, list[Node]] = defaultdict(list)
-        for one in program.nodes():
-            for node in dict.fromkeys(one.inputs) if one not in own else ():
-                if node in own:
-                    others[node].append(one)
+        read = {node: [one for one in program.readers.get(node, ()) if one not in own] for node in own}
+        others = {node: readers for node, readers in read.items() if readers}
         self.wanted = {*others} | ends
         asked = {
-            node: [one.param("outcome") for one in readers if one.op.decides] for node, readers in others.items()
-            if any(one.op.decides for one in readers)
+            node: found for node, readers in others.items()
+            if (found := [one.param("outcome") for one in readers if one.op.decides])
         }
         self.asks = bool(asked)
         if any(node.dtype is SEVERAL for node in self.wanted):
             return False
         if asked and any(map(may_fail, self.copies[-1])):
             return False  # it would fail where a guard of an earlier copy leads elsewhere
-        read = {node for node, readers in others.items() if not all(one.op.decides for one in readers)} | ends
+        used = {node for node, readers in others.items() if not all(one.op.decides for one in readers)} | ends
         every = [(column, [asked.get(node) for node in column]) for column in zip(*self.copies, strict=True)]
         one_each = sum([  # whose guards are one
             len(column) for column, came in every
             if came[0] and [*map(type, came[0])] == [bool] and all(one == came[0] for one in came)
-            and read.isdisjoint(column) and own.issuperset(column)
+            and used.isdisjoint(column) and own.issuperset(column)
         ])
         apart = [row for row in self.rows if not all(node.is_constant for node in row)]
         runs = [[*_row_runs([_row_of(node) for node in row])] for row in apart]
@@ -247,23 +244,16 @@ def _read(program: Program, place: Mapping[Node, int]) -> tuple[Any, Any]:
 
     Outputs are read behind all of them. What guards look for is 0 where there is none, 1 for False, 2 for True, else 3.
     """
-    end = len(place)
-    last, asked = [-1] * end, np.zeros(end, int)
-    for node, k in place.items():  # by their places: the last one stays
-        for i in node.inputs:
-            if i in place:
-                last[place[i]] = k
-    for node in program.outputs:
-        if node in place:
-            last[place[node]] = end
-    outcomes: dict[int, list[Any]] = {}
-    for one in program.guards:
-        for i in one.inputs:
-            outcomes.setdefault(place.get(i, -1), []).append(one.param("outcome"))
-    for k, found in outcomes.items():
-        if k >= 0:
-            asked[k] = 1 + found[0] if [*map(type, found)] == [bool] else 3
-    return np.array(last), asked
+    readers, ends = program.readers, {*program.outputs}
+
+    def asks(node: Node) -> int:
+        found = [one.param("outcome") for one in readers[node] if one.op.decides]
+        return 1 + found[0] if [*map(type, found)] == [bool] else 3 * bool(found)
+
+    last = [
+        len(place) if node in ends else max([place.get(one, -1) for one in readers[node]], default=-1) for node in place
+    ]
+    return np.array(last), np.array([*map(asks, place)])
 
 
 def _may_pay(last: Any, asked: Any, start: int, period: int, copies: int) -> bool:
@@ -483,20 +473,15 @@ def _slid_in(graph: Graph, x: Node, column: Sequence[Node]) -> Node:
     """Put slices of an array that begin at other places of one axis into rows."""
     axis: int = _slid_axis(column)  # type: ignore[assignment]  # there is one
     index = list(column[0].params[0])
-    starts = [node.params[0][axis][0] for node in column]
+    starts, moving = [node.params[0][axis][0] for node in column], index[axis]
     step = starts[1] - starts[0]
     front = sum([len(entry) == 3 for entry in index[:axis]])
-    if len(index[axis]) == 1:
-        if [*starts] == [starts[0] + k * step for k in range(len(starts))] and step:
-            index[axis] = (starts[0], len(starts), step)
-            made = make(graph, slice_, x, index=tuple(index))
-        else:
-            index[axis] = (0, x.shape[axis], 1)
-            made = written(graph, np.take, make(graph, slice_, x, index=tuple(index)), np.array(starts), axis=front)
+    if len(moving) == 1 and step and starts == [starts[0] + k * step for k in range(len(starts))]:
+        index[axis] = (starts[0], len(starts), step)
+        made = make(graph, slice_, x, index=tuple(index))
     else:
-        _, count, inner = index[axis]
         index[axis] = (0, x.shape[axis], 1)
-        places = np.array(starts)[:, None] + inner * np.arange(count)
+        places = np.array(starts) if len(moving) == 1 else np.add.outer(starts, moving[2] * np.arange(moving[1]))
         made = written(graph, np.take, make(graph, slice_, x, index=tuple(index)), places, axis=front)
     order = (front, *[d for d in range(len(made.shape)) if d != front])
     return made if not front else make(graph, transpose, made, axes=order)

@@ -457,33 +457,27 @@ def round_of(
     lost = any(
         (*way[:k], not way[k]) not in {other[: k + 1] for other in rounds} for way in rounds for k in range(len(way))
     )
-    made = _branched(body, there, idle, [*rounds.items()], 0, [])
+
+    def branched(alike: Sequence[tuple[Way, list[Node]]], done: list[Node]) -> list[Node]:
+        """Make what rounds give that went the same way so far, for which what is `done` is computed already."""
+        if not alike:
+            return [*idle, literal(body, value=True)]
+        (way, made), depth = alike[0], len(done)
+        if len(way) == depth:
+            return [*made[depth:], literal(body, value=False)]
+        test = made[depth]
+        sides = [branched([one for one in alike if one[0][depth] is side], [*done, test]) for side in (True, False)]
+        cone = Program(tuple(there), (*done, test)).nodes()
+        cuts = {node for node in (*there, *cone) if node.inputs or node.is_input}
+        read: dict[Node, None] = {}
+        for side in sides:
+            inner = Program(tuple(cuts), tuple(side))
+            read |= dict.fromkeys([o for o in side if o in cuts])
+            reads = [(node, i) for node in inner.nodes() if node not in cuts for i in node.inputs if i in cuts]
+            read |= dict.fromkeys([node if i.dtype is SEVERAL else i for node, i in reads])  # of several, the one
+        then, other = [closed([*read], side, "side") for side in sides]
+        hub = make(body, cond, test, *read, then=then, other=other)
+        return [make(body, result, hub, number=k) for k in range(len(sides[0]))]
+
+    made = branched([*rounds.items()], [])
     return (made if lost else made[:-1]), lost
-
-
-def _branched(
-    body: Graph, there: Sequence[Node], idle: Sequence[Node], rounds: Sequence[tuple[Way, list[Node]]], depth: int,
-    done: list[Node],
-) -> list[Node]:
-    """Make what rounds give that went the same way so far; what `done` needs is computed already."""
-    if not rounds:
-        return [*idle, literal(body, value=True)]
-    way, made = rounds[0]
-    if len(way) == depth:
-        return [*made[depth:], literal(body, value=False)]
-    test = made[depth]
-    sides = [
-        _branched(body, there, idle, [one for one in rounds if one[0][depth] is side], depth + 1, [*done, test])
-        for side in (True, False)
-    ]
-    cone = Program(tuple(there), (*done, test)).nodes()
-    cuts = {node for node in (*there, *cone) if node.inputs or node.is_input}
-    read: dict[Node, None] = {}
-    for side in sides:
-        inner = Program(tuple(cuts), tuple(side))
-        read |= dict.fromkeys([o for o in side if o in cuts])
-        reads = [(node, i) for node in inner.nodes() if node not in cuts for i in node.inputs if i in cuts]
-        read |= dict.fromkeys([node if i.dtype is SEVERAL else i for node, i in reads])  # of several results, the one
-    then, other = [closed([*read], side, "side") for side in sides]
-    hub = make(body, cond, test, *read, then=then, other=other)
-    return [make(body, result, hub, number=k) for k in range(len(sides[0]))]

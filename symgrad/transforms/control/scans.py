@@ -107,7 +107,7 @@ def applied(program: Program, changes: dict[Node, Change]) -> Program:
     if not changes:
         return program
     given: dict[Node, dict[Node, Node]] = {}
-    made: dict[Node, Any] = {}
+    made: Any = {}
 
     def rewrite(graph: Graph, node: Node, inputs: tuple[Node, ...]) -> Node:
         if node in changes:
@@ -124,12 +124,10 @@ def applied(program: Program, changes: dict[Node, Change]) -> Program:
             return made[node]  # type: ignore[no-any-return]
         if isinstance(node.op, Result) and node.inputs[0] in changes:
             old = node.inputs[0]
-            found, scan_there = changes[old].results[node.param("number")], made.get(changes[old].home or old)
+            found, loop = changes[old].results[node.param("number")], made.get(changes[old].home or old)
             if isinstance(found, Node):
                 return given[old][found]
-            return make(graph, result, scan_there, number=found) if isinstance(found, int) else found(
-                graph, scan_there, given[old],
-            )
+            return make(graph, result, loop, number=found) if isinstance(found, int) else found(graph, loop, given[old])
         return copied(graph, node, inputs)
 
     return rebuild(program, rewrite)

@@ -48,9 +48,9 @@ def batch(program: Program, mapped: Sequence[bool], size: Dim) -> tuple[Program,
         if many.isdisjoint(node.inputs):
             return copied(graph, node, inputs)
         if isinstance(node.op, Result):
-            made, has = several[node.inputs[0]][node.param("number")]
-            many.update([node] if has else [])
-            return made
+            of_all: tuple[Node, bool] = several[node.inputs[0]][node.param("number")]
+            many.update([node] if of_all[1] else [])
+            return of_all[0]
         many.add(node)
         flags = [i in many for i in node.inputs]
         with passing(trace):

@@ -25,14 +25,13 @@ from symgrad.ir.program import Program, bodies, replaced
 from symgrad.ops.arrays.views import broadcast_to, reshape, transpose
 from symgrad.ops.control import call, closure, cond, counted, differentiated, needed, read_by, result, scan, while_
 from symgrad.ops.declare import leaves
-from symgrad.trace.constants import constant
 from symgrad.trace.state import Trace, current, passing
 from symgrad.trace.tracer import Tracer
 from symgrad.transforms.build import input_like, literal, make, scalar, shaped, written
 from symgrad.transforms.derive.batch import batch
 from symgrad.transforms.derive.poles import Poles, is_zero_constant, zeros_among
 from symgrad.transforms.derive.residuals import residuals
-from symgrad.transforms.derive.vjp import Cotangent, cotangents, depends
+from symgrad.transforms.derive.vjp import Cotangent, cotangents, depends, zeros
 from symgrad.transforms.tuned import RUNS_KEEP, RUNS_LONG, RUNS_NESTED, RUNS_REACH, RUNS_SQUARE
 
 # -- bodies: programs of their own
@@ -388,11 +387,6 @@ def _steps_of_run(graph: Graph, run: int, count: Node) -> Node:
     if run > 0:
         return literal(graph, run, np.int64)
     return written(graph, lambda n: np.clip(np.ceil(np.sqrt(n.astype(float))).astype(np.int64), 1, -run), count)
-
-
-def zeros(trace: Trace, like: Node) -> Node:
-    """Make zeros of a value's shape and dtype."""
-    return shaped(trace.graph, constant(trace, 0, like.dtype), like.shape)
 
 
 def _batch_rounds(trace: Trace, node: Node, xs: Sequence[Node], mapped: Sequence[bool], size: Dim) -> list[Any]:
