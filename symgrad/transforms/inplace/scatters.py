@@ -172,11 +172,11 @@ class _Runs:
         """Write all at once."""
         first = run[0]
         with passing(active_on(graph, "scatters")) as trace:
-            x = Tracer(self.new[first.before], trace)
+            x = self.traced(trace, first.before)
             part = max(i.shape for i in first.indices)
             values = [self.value(trace, write, gathered_shape(node.shape, part, first.axes)) for write in run]
             columns = zip(*[write.indices for write in run], strict=True)
-            indices: list[list[Any]] = [[Tracer(self.new[i], trace) for i in column] for column in columns]
+            indices: list[list[Any]] = [[self.traced(trace, i) for i in column] for column in columns]
             if len(run) > 1 or first.once:  # they stand beside others: of one dtype, and of the shape that all have
                 indices = [[i if i.dtype == np.int64 else i.astype(np.int64) for i in column] for column in indices]
                 indices = [[i if i.node.shape == part else broadcast_to(i, shape=part) for i in c] for c in indices]
@@ -193,9 +193,13 @@ class _Runs:
             made: Tracer = first.op(x, whole, *places, **params)
             return made.node
 
+    def traced(self, trace: Trace, node: Node) -> Any:
+        """Return what stands for a node; one from outside of the program stands for itself."""
+        return Tracer(self.new.get(node, node), trace)
+
     def value(self, trace: Trace, write: _Write, shape: Shape) -> Any:
         """Return what is written or added, of the place's shape."""
-        value: Any = Tracer(self.new[write.value], trace)
+        value: Any = self.traced(trace, write.value)
         value = -value if write.negative else value
         value = value if write.part is None or value.node.shape == write.part else broadcast_to(value, shape=write.part)
         have = value.node.shape
