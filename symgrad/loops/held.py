@@ -48,9 +48,9 @@ from symgrad.loops.program import (
     LoopProgram,
     Walk,
     While,
-    in_loops,
     kept,
     looped,
+    over_all,
     rebuild,
     renamed,
     temporary,
@@ -285,15 +285,9 @@ def stepped(
             new.remove(outside[output])
             outside[output] = outside[state]
             continue
-        first += _set(outside[output], outside[state], output.line) if output in inplace else ()
-        last += _set(outside[state], outside[output], output.line)
+        first += over_all(outside[output], How.SET, outside[state], output.line) if output in inplace else ()
+        last += over_all(outside[state], How.SET, outside[output], output.line)
     return (*first, *moved(body, outside, rows, place), *last), new
-
-
-def _set(target: Array, source: Array, line: Any) -> Items:
-    """Carry a value on: copy one array to another."""
-    axes = axes_of(target.shape)
-    return in_loops([Statement(Access(target, axes), How.SET, Access(source, axes), axes, line)], axes)
 
 
 class HeldResult(NamedTuple):
@@ -310,18 +304,9 @@ class HeldResult(NamedTuple):
     axes: tuple[Axis, ...]
 
     @property
-    def name(self) -> str:
-        """The program's name."""
-        return self.held.programs[0].name
-
-    @property
     def work(self) -> Dim:
         """How many operations the whole takes."""
         return self.held.work
-
-    def at(self, by: Mapping[Axis, Axis]) -> HeldResult:
-        """Touch along other axes."""
-        return self._replace(axes=tuple([by.get(axis, axis) for axis in self.axes]))
 
 
 def stand_for(held: Held, reads: Sequence[Array], made: Sequence[Array], line: Any) -> list[Statement]:

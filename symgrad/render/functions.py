@@ -31,7 +31,21 @@ from symgrad.ir.index.shapes import bare, simplified, size, symbol, upper
 from symgrad.ir.names import comment
 from symgrad.loops.cost import is_narrow
 from symgrad.loops.machine import LINE, WAKES
-from symgrad.loops.program import COUNT, Cond, Kind, Loop, Outlined, Piece, Place, Walk, While, paths, touched, walk
+from symgrad.loops.program import (
+    COUNT,
+    Cond,
+    Kind,
+    Loop,
+    Outlined,
+    Piece,
+    Place,
+    Walk,
+    While,
+    accesses_in,
+    paths,
+    touched,
+    walk,
+)
 from symgrad.ops.declare.forms import ANSWERS
 from symgrad.ops.declare.spelling import BEYOND, FLAG, NOT_A_NUMBER, SET, UNLESS, ctype, pattern, stored, suffix, uses
 from symgrad.ops.declare.traits import chooses
@@ -292,7 +306,7 @@ class Functions:
 
     def function(self, name: str, items: Items, block: FunctionBody) -> FunctionView:
         """Print a body with the memory that it uses; a thread's own is described where the thread starts."""
-        mine = {access.array for item, _ in walk(items, outlined=False) for access in touched(item)}
+        mine = {access.array for access in accesses_in(items, outlined=False)}
         mine.update(*[self.shares[array] for array in mine if array in self.shares])
         here = [array for array, slot in self.stored.items() if array in mine and (block.thread or not slot.private)]
         stack, workspace = block.memory(here)
@@ -547,8 +561,8 @@ class FunctionBody:
             soon = f"{AWAKE} > 1 ? {least} : " if sooner > 1 else ""
             condition = f"{index(count, self.name)} >= ({soon}{AWAKE} ? {usual} : {WAKES * usual})"
         items = [*walk([loop])]
-        own = [item for item, _ in walk([loop], outlined=False)]
-        mine = dict.fromkeys(a.array for item in own for a in touched(item) if self.storage[a.array].is_private)
+        own = accesses_in([loop], outlined=False)
+        mine = dict.fromkeys(a.array for a in own if self.storage[a.array].is_private)
         stops = any(isinstance(item, (Loop, While)) and item.poll for item, _ in items) and not self.target.package
         number = next(self.regions)
         failed = f"sg_failed{number}" if any(isinstance(s, Statement) and s.may_fail for s, _ in items) else ""
@@ -1032,7 +1046,7 @@ class FunctionBody:
 
     def shares(self, items: Items) -> list[LetView]:
         """Point to the sums that a thread works in: the first in the sums themselves, each other one in its copies."""
-        mine = dict.fromkeys(access.array for item, _ in walk(items, outlined=False) for access in touched(item))
+        mine = dict.fromkeys(access.array for access in accesses_in(items, outlined=False))
         made = []
         for array in [array for array in mine if array in self.functions.shares]:
             share = self.functions.shares[array]

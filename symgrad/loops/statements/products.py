@@ -35,7 +35,19 @@ from symgrad.ir.index.notation import (
 from symgrad.ir.index.shapes import simplified, upper
 from symgrad.loops.cost import extent, is_narrow, register_blocks
 from symgrad.loops.machine import BLOCK_FEWEST, BLOCK_WORTH, TILE_BLOCKS
-from symgrad.loops.program import Array, Item, Loop, LoopProgram, Nest, Product, ProductPart, Storage, Walk, rebuild
+from symgrad.loops.program import (
+    Array,
+    Item,
+    Loop,
+    LoopProgram,
+    Nest,
+    Product,
+    ProductPart,
+    Storage,
+    Walk,
+    rebuild,
+    without,
+)
 from symgrad.loops.statements.align import shifted
 from symgrad.options import UNKNOWN, Target
 
@@ -203,22 +215,18 @@ def ungather(program: LoopProgram, target: Target = UNKNOWN) -> LoopProgram:
     copies = {s.target.array: s for s, _ in program.paths if _is_copy_of_rows(s) and writers[s.target.array] == 1}
     read = [(access, s) for s, _ in program.paths for access in s.reads if access.array in copies]
     stay = {access.array for access, s in read if s not in nests or not _is_direct(access, nests[s], copies, target)}
-    gone = {s: array for array, s in copies.items() if array not in stay}
+    gone: dict[Item, Array] = {s: array for array, s in copies.items() if array not in stay}
     if not gone:
         return program
 
     def direct(access: Access) -> Access:
         return access if access.array not in copies or access.array in stay else _original(access, copies[access.array])
 
-    def change(_: Item, item: Item) -> Item | None:
-        if isinstance(item, Loop) and not item.body:
-            return None
-        if not isinstance(item, Statement) or item in gone:
-            return None if item in gone else item
-        return item.mapped(direct, lambda index: index)
+    def change(_: Item, item: Item) -> Item:
+        return item.mapped(direct, lambda index: index) if isinstance(item, Statement) else item
 
     arrays = tuple([array for array in program.arrays if array not in {*gone.values()}])
-    return program.with_(body=rebuild(program.body, change), arrays=arrays)
+    return program.with_(body=rebuild(without(program.body, gone), change), arrays=arrays)
 
 
 def _original(access: Access, copy: Statement) -> Access:

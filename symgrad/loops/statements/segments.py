@@ -26,7 +26,7 @@ from symgrad.ir.index.notation import (
 from symgrad.ir.node import Node
 from symgrad.loops.held import COUNTS, Segments
 from symgrad.loops.machine import TILE_ROWS
-from symgrad.loops.program import Array, Items, Kind, Loop, Tile, While, in_loops, temporary, touched, walk
+from symgrad.loops.program import Array, Kind, Loop, Tile, While, accesses_in, in_loops, temporary
 from symgrad.ops.declare.forms import INT
 from symgrad.ops.elementwise.logical import less
 
@@ -103,9 +103,12 @@ def segment_sum(
         While(Apply(less, (here, stop), np.dtype(bool), INT), each, total=element.extent),
         *[item for one in after for item in in_loops([one], one.axes[1:])],
     )
-    loop = in_tiles(segment, items)
-    every = [access.array for item, _ in walk([loop]) for access in touched(item)]
-    reads = tuple([array for array in dict.fromkeys(every) if array not in {*new, target.array}])
+    members, loop = frozenset([segment]), Loop(segment, frozenset([segment]), items)
+    if type(segment.extent) is not int or segment.extent > TILE_ROWS:  # threads may share tiles out
+        tile = Tile(Axis(segment.name, segment.extent), TILE_ROWS)
+        loop = Loop(segment, members, (loop.with_(window=tile),), tile=tile)
+    every = dict.fromkeys([access.array for access in accesses_in([loop])])
+    reads = tuple([array for array in every if array not in {*new, target.array}])
     return Segments((), (), (loop,), reads, target.array, tuple(new), element.extent, s)
 
 
@@ -132,12 +135,3 @@ def looked_up_once(s: Statement, segment: Axis) -> tuple[Statement, list[Stateme
 
     made = s.mapped(lambda a: a.moved(tuple(map(index, a.indices))), index)
     return made, first, [one.target.array for one in first]
-
-
-def in_tiles(axis: Axis, items: Items) -> Loop:
-    """Make a loop that walks in tiles, which threads may share out, where it is long."""
-    members = frozenset([axis])
-    if type(axis.extent) is int and axis.extent <= TILE_ROWS:
-        return Loop(axis, members, items)
-    tile = Tile(Axis(axis.name, axis.extent), TILE_ROWS)
-    return Loop(axis, members, (Loop(axis, members, items, window=tile),), tile=tile)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from symgrad.ir.index import shapes
 from symgrad.ir.index.notation import How, Index, Statement, parts, reckoned, start_and_terms, symbolic
 from symgrad.loops.machine import LINE, SLOTS_TRIED, STACK, STACK_TOTAL, WORD
-from symgrad.loops.program import COUNT, Cond, Loop, Outlined, Place, Slot, Walk, common, touched, walk
+from symgrad.loops.program import COUNT, Cond, Loop, Outlined, Place, Slot, Walk, accesses_in, common, touched, walk
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -58,7 +58,7 @@ def allocate(program: LoopProgram) -> LoopProgram:
     other's. What each thread has for itself is planned for one thread, and stands there once for each. An array that
     nobody touches is left out.
     """
-    used = {access.array for item, _ in walk(program.body) for access in touched(item)}
+    used = {access.array for access in accesses_in(program.body)}
     program = program.with_(arrays=tuple([a for a in program.arrays if a in used or a in program.inputs]))
     storage = program.storage
     wanted = [a for a in program.arrays if a.is_temporary and storage[a].is_memory]

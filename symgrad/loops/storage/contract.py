@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from symgrad.ir.index.notation import Access, Axis, How, Role, Statement
 from symgrad.ir.index.shapes import size
-from symgrad.loops.program import Kind, Loop, StorageMap, common, rebuild, touched, walk
+from symgrad.loops.program import Kind, Loop, StorageMap, common, touched, walk, without
 
 if TYPE_CHECKING:
     from symgrad.loops.program import Around, Array, Item, LoopProgram, Storage, Tile
@@ -69,12 +69,7 @@ def elide(program: LoopProgram) -> LoopProgram:
             named[source.array] = output
             copied.update(copies)
 
-    def change(_: Item, item: Item) -> Item | None:
-        if isinstance(item, Loop) and not item.body:
-            return None
-        return None if item in copied else item
-
-    return _with_outputs(program.with_body(rebuild(program.body, change)) if copied else program, named)
+    return _with_outputs(program.with_body(without(program.body, copied)), named) if copied else program
 
 
 def adopt(program: LoopProgram) -> LoopProgram:

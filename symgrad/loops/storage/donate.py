@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from symgrad.ir.index.notation import Access, Axis, How, Statement
-from symgrad.loops.program import Kind, Loop, Outlined, Walk, While, common, looped, rebuild, temporary, touched, walk
+from symgrad.loops.program import Kind, Loop, Outlined, Walk, While, common, over_all, temporary, touched, walk, without
 
 if TYPE_CHECKING:
     from symgrad.loops.program import Array, Item, LoopProgram
@@ -47,26 +47,13 @@ def donate(program: LoopProgram) -> LoopProgram:
     made = {target: temporary(f"{target.name}_new", target.shape, target) for target in copied}
     program = program.renamed(made)
     outputs = {new: old for old, new in made.items()}
-    copies = []
-    for new, old in outputs.items():
-        axes = tuple([Axis(f"i{k}", dim) for k, dim in enumerate(old.shape)])
-        copies.append(Statement(Access(old, axes), How.SET, Access(new, axes), axes, old.line))
+    copies = [item for new, old in outputs.items() for item in over_all(old, How.SET, new, old.line)]
     there = {source: target for source, target in same.items() if target not in copied}
-    kept: set[Array] = set()
-
-    def change(was: Item, item: Item) -> Item | None:
-        if not isinstance(item, Statement):
-            return item if item is was or any(item.blocks) else None
-        if not _copies_back(item, there):
-            return item
-        kept.add(item.target.array)
-        return None
-
-    body = rebuild(program.body, change) if there else program.body
+    back = {s: s.target.array for s, _ in program.paths if _copies_back(s, there)}
     cut = any(isinstance(item, Outlined) for item in program.body)  # a register is one function's
     memory = {new: new.whole._replace(is_memory=True) for new in outputs if cut and not new.shape}
     return program.with_storage(memory).with_(
-        kept=frozenset(kept), body=(*body, *looped(copies)), arrays=(*program.arrays, *copied),
+        kept=frozenset(back.values()), body=(*without(program.body, back), *copies), arrays=(*program.arrays, *copied),
         outputs=tuple([outputs.get(a, a) for a in program.outputs]),
         donated=tuple([(source, outputs.get(target, target)) for source, target in program.donated]),
     )
