@@ -45,6 +45,7 @@ from symgrad.loops.program import (
     ProductPart,
     Storage,
     Walk,
+    kept,
     rebuild,
     without,
 )
@@ -150,7 +151,8 @@ def collapse(program: LoopProgram) -> LoopProgram:
             return loop
         nest, s = inner.nest, inner.nest.statement
         looks_up = any(access.is_indirect for access in s.touched)
-        if s.ranges or s.triangle is not None or looks_up or not all(map(_is_whole_sweep, (loop, *nest.loops))):
+        walks = [(one.tile, one.window, one.walk) for one in (loop, *nest.loops)]
+        if s.ranges or s.triangle is not None or looks_up or {*walks} != {(None, None, Walk.FREE)}:
             return loop
         places = [_whole_place(access, program.storage[access.array]) for access in s.touched]
         for one in nest.loops:
@@ -160,10 +162,6 @@ def collapse(program: LoopProgram) -> LoopProgram:
         return loop
 
     return program.with_body(rebuild(program.body, change, Loop))
-
-
-def _is_whole_sweep(loop: Loop) -> bool:
-    return loop.tile is None and loop.window is None and loop.walk is Walk.FREE
 
 
 def _whole_place(access: Access, stored: Storage) -> LinearIndex | None:
@@ -283,19 +281,17 @@ def triangles(program: LoopProgram) -> LoopProgram:
     their terms may be left out; where 0 would meet infinity there, that is the one exception to what IEEE says.
     """
     written, wanted = _zero_beyond(program.statements), _wanted(program.statements)
-    if not written and not wanted:
-        return program
-    return program.with_body(tuple([_limit(s, written, wanted) if s.is_contraction else s for s in program.statements]))
-
-
-def _limit(s: Statement, written: dict[Array, Triangle], wanted: dict[Array, Triangle]) -> Statement:
-    known = [(access, written.get(access.array)) for access in accesses(s.value)]
-    for access, triangle in [*known, (s.target, wanted.get(s.target.array))]:
-        if triangle is not None and not access.flat:
-            larger, smaller, least = access.indices[triangle[0]], access.indices[triangle[1]], triangle[2]
-            if type(least) is int and isinstance(larger, Axis) and isinstance(smaller, Axis) and larger is not smaller:
-                return s.with_(triangle=(larger, smaller, least))
-    return s
+    body = [*program.statements]
+    for place, s in enumerate(body) if written or wanted else ():
+        known = [(access, written.get(access.array)) for access in accesses(s.value)]
+        for access, triangle in [*known, (s.target, wanted.get(s.target.array))] if s.is_contraction else ():
+            if triangle is not None and not access.flat:
+                larger, smaller, least = access.indices[triangle[0]], access.indices[triangle[1]], triangle[2]
+                plain = type(least) is int and isinstance(larger, Axis) and isinstance(smaller, Axis)
+                if plain and larger is not smaller:
+                    body[place] = s.with_(triangle=(larger, smaller, least))
+                    break
+    return program.with_body(kept(program.body, body))
 
 
 def _zero_beyond(statements: Sequence[Statement]) -> dict[Array, Triangle]:
@@ -326,8 +322,8 @@ def _triangle_choice(s: Statement) -> tuple[Access, Triangle] | None:
     value = s.value
     if not isinstance(value, Apply) or value.op.numpy is not np.where:
         return None
-    condition, kept, other = value.args
-    if not isinstance(kept, Access) or not isinstance(other, Number) or other.value != 0:
+    condition, element, other = value.args
+    if not isinstance(element, Access) or not isinstance(other, Number) or other.value != 0:
         return None
     if not isinstance(condition, Apply) or condition.op.numpy not in COMPARISONS:
         return None
@@ -337,4 +333,4 @@ def _triangle_choice(s: Statement) -> tuple[Access, Triangle] | None:
     first, more = COMPARISONS[condition.op.numpy]
     (larger, a), (smaller, b) = places[first], places[1 - first]  # type: ignore[misc]  # likewise
     least: Any = simplified(b - a + more)
-    return kept, (s.axes.index(larger), s.axes.index(smaller), least)
+    return element, (s.axes.index(larger), s.axes.index(smaller), least)

@@ -43,7 +43,13 @@ def donate(program: LoopProgram) -> LoopProgram:
             plain = not (isinstance(item, Statement) and item.routine is not None)
             inside = (*around, item) if isinstance(item, While) else around  # a test is asked again
             touches.setdefault(access.array, []).append(_Seen(number, inside, access if plain else None))
-    copied = [shared[1] for shared in program.donated if not _may_share(program, *shared, touches, fails)]
+    shares = {array for loop in program.loops for share in loop.shares for array in share}
+    copied = [
+        target for source, target in program.donated if target in shares or not all(
+            _comes_first(read, write)
+            for write in touches.get(target, ()) for read in (*touches.get(source, ()), *fails)
+        )
+    ]
     made = {target: temporary(f"{target.name}_new", target.shape, target) for target in copied}
     program = program.renamed(made)
     outputs = {new: old for old, new in made.items()}
@@ -67,21 +73,8 @@ def _copies_back(item: Item, same: dict[Array, Array]) -> bool:
     return same.get(read.array) is target.array and (read.indices, read.flat) == (target.indices, target.flat)
 
 
-def _may_share(
-    program: LoopProgram, source: Array, target: Array, touches: dict[Array, list[_Seen]], fails: list[_Seen],
-) -> bool:
-    """Whether each element of a source is read for the last time before that of the target is written, or where it is.
-
-    And whether nothing may fail once one is written.
-    """
-    if any(target in share for loop in program.loops for share in loop.shares):
-        return False
-    reads = [*touches.get(source, ()), *fails]
-    return all(_comes_first(read, write) for write in touches.get(target, ()) for read in reads)
-
-
 def _comes_first(read: _Seen, write: _Seen) -> bool:
-    """Whether what is read is not written before, in this iteration of the loops around both or in another one."""
+    """Whether what is read, or may fail, comes before a write, in all iterations of the loops around both."""
     one, other = read.access, write.access
     if one is not None and other is not None and one.flat == other.flat:
         numbers = [(a, b) for a, b in zip(one.indices, other.indices, strict=True) if type(a) is type(b) is int]
