@@ -65,6 +65,12 @@ COUNTS = {ufunc: Elementwise(ufunc.__name__, infix=sign, c={"i": f"{{0}} {sign} 
 """How counters of steps go on: no loop has so many that they would overflow, so that C needs no unsigned numbers."""
 
 
+def counted(number: Access, by: Any = np.add, axes: tuple[Axis, ...] = (), line: Line | None = None) -> Statement:
+    """Let an integer be the next one, or the one before."""
+    kind = number.array.dtype
+    return Statement(number, How.SET, Apply(COUNTS[by], (number, Number(1, kind)), kind, kind), axes, line)
+
+
 @dataclass(frozen=True, eq=False)
 class Held(Frozen, ABC):
     """What holds programs of its own, and runs them in the middle of another one.
@@ -117,17 +123,12 @@ class Counter:
 
     def loop(self, body: Items, total: Array) -> Items:
         """Make the loop."""
-        step, kind = self.number, self.number.array.dtype
-        zero, one = Number(0, kind), Number(1, kind)
-        last = Apply(COUNTS[np.subtract], (Access(total, ()), one), kind, kind)
-        more = Apply(greater_equal, (step, zero), np.dtype(bool), kind) if self.reverse else Apply(
-            less, (step, Access(total, ())), np.dtype(bool), kind,
-        )
-        next_ = Apply(COUNTS[np.subtract if self.reverse else np.add], (step, one), kind, kind)
-        return (
-            Statement(step, How.SET, last if self.reverse else zero, ()),
-            While(more, (*body, Statement(step, How.SET, next_, ()))),
-        )
+        step, end, kind = self.number, Access(total, ()), self.number.array.dtype
+        zero, last = Number(0, kind), Apply(COUNTS[np.subtract], (end, Number(1, kind)), kind, kind)
+        first, op, bound = (last, greater_equal, zero) if self.reverse else (zero, less, end)
+        more = Apply(op, (step, bound), np.dtype(bool), kind)
+        goes_on = counted(step, np.subtract if self.reverse else np.add)
+        return (Statement(step, How.SET, first, ()), While(more, (*body, goes_on)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -215,7 +216,7 @@ class Again(Held):
         on = Array("t0", (), np.dtype(bool), Kind.TEMPORARY, Line("", 0, "goes_on = ..."))
         new = [on, *([] if 0 in made else [count])]
         new += given_homes(asked, about, {})
-        here, one = Access(count, ()), Number(1, count.dtype)
+        here = Access(count, ())
         test: Any = Access(about[asked.outputs[0]], ())
         if self.most is not None:
             most: Any = Number if type(self.most) is int else IndexValue
@@ -225,7 +226,7 @@ class Again(Held):
         stacked, place = frozenset(step.outputs[len(self.state) :]), Lookup(here, self.most, SURE)
         carried, more = stepped(step, outside, self.state, rows, self.inplace, stacked, place)
         new += more
-        body = (*carried, Statement(here, How.SET, Apply(COUNTS[np.add], (here, one), count.dtype, count.dtype), ()))
+        body = (*carried, counted(here))
         asks = (*moved(looped(asked.body), about, frozenset(), 0), Statement(Access(on, ()), How.SET, test, ()))
         loop = While(Access(on, ()), (*asks, Cond(Access(on, ()), body)))
         begin = (

@@ -118,9 +118,7 @@ def _crossing(items: Items, storage: Storages) -> list[int]:
         weight = CUT_SUM if array in sums else 1
         change[begin + 1] += weight
         change[last[array] + 1] -= weight
-    for place in range(1, len(change)):
-        change[place] += change[place - 1]
-    return change
+    return [*accumulate(change)]
 
 
 def functions_touching(items: Items) -> dict[Array, set[Outlined | None]]:
