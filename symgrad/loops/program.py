@@ -747,13 +747,14 @@ class LoopProgram(Frozen):
         )
 
 
-def picture(items: Iterable[Item]) -> str:
+def picture(items: Iterable[Item], statements: bool = False) -> str:
     """Draw a tree of loops on one line: ``n { d simd; d simd }``."""
     drawn = []
     for item in items:
         if isinstance(item, Statement):
+            drawn += [f"{item.target.array.name} {item.how}"] * statements
             continue
-        inner = [picture(block) for block in item.blocks]
+        inner = [picture(block, statements) for block in item.blocks]
         if isinstance(item, Loop):
             mark = " threads" if item.walk is Walk.THREADS else f" tile {item.rows}" if item.tile else ""
             mark += " product" if item.product else ""

@@ -98,8 +98,8 @@ def interior_of(items: Items, members: frozenset[Axis], ends: tuple[Any, Any]) -
             continue
         here = [r for r in item.ranges if r[0] in members]
         if all(  # a range that does not hold the interior is outside of it
-            type(first) is int and first <= low and simplified(end - high) >= 0
-            and not (type(end) is int and end <= low) for _, first, end in here
+            type(first) is int and first <= low and not (type(end) is int and end <= low)
+            and simplified(end - high) >= 0 for _, first, end in here
         ):
             made.append(item.with_(ranges=tuple([r for r in item.ranges if r[0] not in members])))
     return tuple(overwritten(made))
