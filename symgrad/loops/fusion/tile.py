@@ -109,10 +109,10 @@ def partial_sums(sums: list[Statement]) -> tuple[Items, Items, dict[Array, Array
         if array in named:
             continue
         copy = named[array] = temporary("tile", array.shape, array)
-        axes, ranges = axes_of(array.shape), []
+        axes, ranges = axes_of(array.shape), list[Any]()
         for d, axis in enumerate(axes):  # where all walk one part of it, nothing may have been written elsewhere
             here = [(one.target.indices[d], one.ranges) for one in sums if one.target.array is array]
-            parts = {next((tuple(part) for at, *part in ranges if at is index), None) for index, ranges in here}
+            parts = {next((tuple(part) for at, *part in walked if at is index), None) for index, walked in here}
             ranges += [(axis, *part) for part in parts if part is not None and len(parts) == 1]
         add = Statement(
             Access(array, axes), How.ADD, Access(copy, axes), axes, s.line, Role.TOTAL, ranges=tuple(ranges),

@@ -128,7 +128,8 @@ def _framed(statements: Sequence[Statement]) -> dict[Place, Frame]:
     frames: dict[Place, Frame] = {}
     for s in statements:
         every = [a for a in (s.target, *accesses(s.value)) if not a.flat]
-        for place in (*s.axes, *[(a.array, d) for a in every for d in range(len(a.array.shape))]):
+        places: list[Place] = [*s.axes, *[(a.array, d) for a in every for d in range(len(a.array.shape))]]
+        for place in places:
             extent = _extent_at(place)
             if not isinstance(extent, int) or extent >= SHORTEST_FRAME:
                 frames[place] = Frame(extent, {place: 0})
