@@ -81,9 +81,9 @@ def segment_sum(
     own = has_own_sums(s, element, segment)
     number, end = [Array(name, (), INT, Kind.TEMPORARY, s.line) for name in ("element", "end")]
     s = s.at({element: Lookup(Access(number, ()), element.extent, SURE)})
-    s, looked, places = looked_up_once(s, segment)
+    s, looked = looked_up_once(s, segment)
     rest, target, line = s.axes, s.target, s.line
-    new, before, after = [number, end, *places], list[Statement](), list[Statement]()
+    new, before, after = [number, end, *[one.target.array for one in looked]], list[Statement](), list[Statement]()
     for array, limit in zip((number, end), limits, strict=True):
         before.append(Statement(Access(array, ()), How.SET, IndexValue(limit, INT), (segment,), line))
     if own:
@@ -111,11 +111,11 @@ def segment_sum(
     return Segments((), (), (loop,), reads, target.array, tuple(new), element.extent, s)
 
 
-def looked_up_once(s: Statement, segment: Axis) -> tuple[Statement, list[Statement], list[Array]]:
+def looked_up_once(s: Statement, segment: Axis) -> tuple[Statement, list[Statement]]:
     """Let what a statement looks up be looked up before it, and checked, once for all of its axes.
 
     Returns:
-        The statement, what looks up, and where.
+        The statement, and what looks up.
     """
     first: list[Statement] = []
     known: dict[Array, Lookup] = {}
@@ -132,5 +132,4 @@ def looked_up_once(s: Statement, segment: Axis) -> tuple[Statement, list[Stateme
     def index(i: Any) -> Any:
         return rebuilt(i, part)
 
-    made = s.mapped(lambda a: a.moved(tuple(map(index, a.indices))), index)
-    return made, first, [one.target.array for one in first]
+    return s.mapped(lambda a: a.moved(tuple(map(index, a.indices))), index), first
