@@ -65,7 +65,7 @@ COUNTS = {ufunc: Elementwise(ufunc.__name__, infix=sign, c={"i": f"{{0}} {sign} 
 """How counters of steps go on: no loop has so many that they would overflow, so that C needs no unsigned numbers."""
 
 
-def counted(number: Access, by: Any = np.add, axes: tuple[Axis, ...] = (), line: Line | None = None) -> Statement:
+def counted_on(number: Access, by: Any = np.add, axes: tuple[Axis, ...] = (), line: Line | None = None) -> Statement:
     """Let an integer be the next one, or the one before."""
     kind = number.array.dtype
     return Statement(number, How.SET, Apply(COUNTS[by], (number, Number(1, kind)), kind, kind), axes, line)
@@ -127,7 +127,7 @@ class Counter:
         zero, last = Number(0, kind), Apply(COUNTS[np.subtract], (end, Number(1, kind)), kind, kind)
         first, op, bound = (last, greater_equal, zero) if self.reverse else (zero, less, end)
         more = Apply(op, (step, bound), np.dtype(bool), kind)
-        goes_on = counted(step, np.subtract if self.reverse else np.add)
+        goes_on = counted_on(step, np.subtract if self.reverse else np.add)
         return (Statement(step, How.SET, first, ()), While(more, (*body, goes_on)))
 
 
@@ -226,7 +226,7 @@ class Again(Held):
         stacked, place = frozenset(step.outputs[len(self.state) :]), Lookup(here, self.most, SURE)
         carried, more = stepped(step, outside, self.state, rows, self.inplace, stacked, place)
         new += more
-        body = (*carried, counted(here))
+        body = (*carried, counted_on(here))
         asks = (*moved(looped(asked.body), about, frozenset(), 0), Statement(Access(on, ()), How.SET, test, ()))
         loop = While(Access(on, ()), (*asks, Cond(Access(on, ()), body)))
         begin = (

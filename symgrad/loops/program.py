@@ -571,7 +571,7 @@ def renamed(items: Items, named: Mapping[Array, Array]) -> Items:
     return rebuild(items, change)
 
 
-def without(items: Items, gone: Container[Item]) -> Items:
+def pruned(items: Items, gone: Container[Item]) -> Items:
     """Leave statements out of a tree, and what is empty then."""
 
     def change(old: Item, item: Item) -> Item | None:

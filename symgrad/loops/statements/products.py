@@ -46,8 +46,8 @@ from symgrad.loops.program import (
     Storage,
     Walk,
     kept,
+    pruned,
     rebuild,
-    without,
 )
 from symgrad.loops.statements.align import shifted
 from symgrad.options import UNKNOWN, Target
@@ -224,7 +224,7 @@ def ungather(program: LoopProgram, target: Target = UNKNOWN) -> LoopProgram:
         return item.mapped(direct, lambda index: index) if isinstance(item, Statement) else item
 
     arrays = tuple([array for array in program.arrays if array not in {*gone.values()}])
-    return program.with_(body=rebuild(without(program.body, gone), change), arrays=arrays)
+    return program.with_(body=rebuild(pruned(program.body, gone), change), arrays=arrays)
 
 
 def _original(access: Access, copy: Statement) -> Access:

@@ -24,7 +24,7 @@ from symgrad.ir.index.notation import (
     rebuilt,
 )
 from symgrad.ir.node import Node
-from symgrad.loops.held import Segments, counted
+from symgrad.loops.held import Segments, counted_on
 from symgrad.loops.machine import TILE_ROWS
 from symgrad.loops.program import Array, Kind, Loop, Tile, While, accesses_in, in_loops, temporary
 from symgrad.ops.declare.forms import INT
@@ -95,7 +95,7 @@ def segment_sum(
         after.append(Statement(store, how, Access(total, last), (segment, *last), line))
         s, new = s.with_(target=Access(total, rest)), [*new, total]
     here, stop = Access(number, ()), Access(end, ())
-    step = counted(here, axes=(segment,), line=line)
+    step = counted_on(here, axes=(segment,), line=line)
     each = (*looked, *in_loops([s.with_(axes=(segment, *rest))], rest), step)
     items = (
         *[item for one in before for item in in_loops([one], one.axes[1:])],

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from symgrad.ir.index.notation import Access, Axis, How, Role, Statement
 from symgrad.ir.index.shapes import size
-from symgrad.loops.program import Kind, Loop, StorageMap, common, touched, walk, without
+from symgrad.loops.program import Kind, Loop, StorageMap, common, pruned, touched, walk
 
 if TYPE_CHECKING:
     from symgrad.loops.program import Around, Array, Item, LoopProgram, Storage, Tile
@@ -66,7 +66,7 @@ def elide(program: LoopProgram) -> LoopProgram:
             named[source.array] = output
             copied.update(copies)
 
-    return _with_outputs(program.with_body(without(program.body, copied)), named) if copied else program
+    return _with_outputs(program.with_body(pruned(program.body, copied)), named) if copied else program
 
 
 def adopt(program: LoopProgram) -> LoopProgram:

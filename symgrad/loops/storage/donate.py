@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from symgrad.ir.index.notation import Access, Axis, How, Statement
-from symgrad.loops.program import Kind, Loop, Outlined, Walk, While, common, over_all, temporary, touched, walk, without
+from symgrad.loops.program import Kind, Loop, Outlined, Walk, While, common, over_all, pruned, temporary, touched, walk
 
 if TYPE_CHECKING:
     from symgrad.loops.program import Array, Item, LoopProgram
@@ -59,7 +59,7 @@ def donate(program: LoopProgram) -> LoopProgram:
     cut = any(isinstance(item, Outlined) for item in program.body)  # a register is one function's
     memory = {new: new.whole._replace(is_memory=True) for new in outputs if cut and not new.shape}
     return program.with_storage(memory).with_(
-        kept=frozenset(back.values()), body=(*without(program.body, back), *copies), arrays=(*program.arrays, *copied),
+        kept=frozenset(back.values()), body=(*pruned(program.body, back), *copies), arrays=(*program.arrays, *copied),
         outputs=tuple([outputs.get(a, a) for a in program.outputs]),
         donated=tuple([(source, outputs.get(target, target)) for source, target in program.donated]),
     )
