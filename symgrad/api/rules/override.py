@@ -84,20 +84,17 @@ class _InForce:
             if isinstance(rule, types.FunctionType):
                 defaults = [*(rule.__defaults__ or ()), *(rule.__kwdefaults__ or {}).values()]
                 self.kept[-1:] = [rule.__code__, rule.__globals__, *defaults, *Captured(rule).values()]
-        self.same = tuple([_told_by(each) for each in self.kept])
+        # Names and code are compared by what they say, as numbers by their types and texts; others by their identity.
+        self.same = tuple([
+            (type(each), repr(each)) if isinstance(each, (int, float))
+            else each if isinstance(each, (str, types.CodeType)) else id(each) for each in self.kept
+        ])
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, _InForce) and self.same == other.same
 
     def __hash__(self) -> int:
         return hash(self.same)
-
-
-def _told_by(value: Any) -> Any:
-    """Return what a value is compared by: names, code and numbers by what they say, others by their identity."""
-    if isinstance(value, (int, float)):
-        return type(value), repr(value)
-    return value if isinstance(value, (str, types.CodeType)) else id(value)
 
 
 @contextmanager
