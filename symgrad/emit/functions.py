@@ -62,11 +62,6 @@ class Core:
     target: Target
 
     @property
-    def arguments(self) -> list[tuple[str, str]]:
-        """Its parameters, as type and name."""
-        return self.functions.arguments
-
-    @property
     def held(self) -> list[tuple[Array, str]]:
         """Its constants, with their names in the C."""
         said, names = words_of((self.view, *self.functions.parts)), self.functions.names
@@ -334,7 +329,7 @@ def _dispatch(made: Exported) -> DispatchView:
             for (check, _), entry in zip(guards, following, strict=True)
         ]
         views.append(PathView(path.core.name, path.first, _requirements(path), tuple(misses)))
-    given = made.core.arguments
+    given = made.core.functions.arguments
     return DispatchView(
         tuple([f"{kind}{name}" for kind, name in given]), tuple([name for _, name in given]), tuple(views)
     )
@@ -366,14 +361,14 @@ def watch_view(made: Cores, of: str, first: int) -> WatchView:
     for value in values:
         reads += value.reads
         starts.append(len(reads))
-    own = [name for _, name in made.core.arguments]
-    given = [name for _, name in made.watched.arguments]
+    own = [name for _, name in made.core.functions.arguments]
+    given = [name for _, name in made.watched.functions.arguments]
     messages = [
         ErrorView(first + k, c_string(f"{value.line or of}: {made.watch.message(k)}"))
         for k, value in enumerate(values)
     ]
     return WatchView(
-        made.core.name, tuple([f"{kind}{name}" for kind, name in made.core.arguments]),
+        made.core.name, tuple([f"{kind}{name}" for kind, name in made.core.functions.arguments]),
         tuple(["sg_bad" if name == "sg_flags" else name for name in given]),
         tuple([name for name in own if name not in given]), max(1, len(values)), tuple(starts), tuple(reads or [0]),
         tuple(made.watch.results), first, tuple(messages),

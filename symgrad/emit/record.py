@@ -379,24 +379,19 @@ def _numbers_view(
     return NumbersView(name, kind, array.size, printed, **further)
 
 
-def _result_view(name: str, array: Any, *, narrow: bool) -> NumbersView:
-    """Print a recorded result, with what it may be off by."""
-    relative = RELATIVE[narrow] if array.dtype.kind == "f" else "0.0"
-    finite = np.abs(array[np.isfinite(array)]) if array.dtype.kind == "f" else np.zeros(0)
-    largest = float(finite.max()) if finite.size else 0.0
-    step = -(-array.size // RECORDED) or 1
-    allowed = repr(float(relative) * largest)
-    view = _numbers_view(name, np.ravel(array)[::step], allowed=allowed, relative=relative, step=step)
-    return replace(view, count=array.size, recorded=view.count)
-
-
 def case_view(made: Exported, at: RecordedCall, number: int, *, threads: bool) -> CaseView:
     """Describe a recorded call."""
     sizes = [str(at.extents[name]) for name in made.extents]
     sizes += [str(THREADS)] * threads
     inputs = [_numbers_view(a.name, at.inputs[a.name], at.formulas.get(a.name)) for a in made.core.loops.inputs]
-    narrow = made.derivative.narrow
-    outputs = [_result_view(a.name, at.outputs[a.name], narrow=narrow) for a in made.core.loops.outputs]
+    outputs = []
+    for name, array in [(a.name, at.outputs[a.name]) for a in made.core.loops.outputs]:  # with what they may be off by
+        relative = RELATIVE[made.derivative.narrow] if array.dtype.kind == "f" else "0.0"
+        finite = np.abs(array[np.isfinite(array)]) if array.dtype.kind == "f" else np.zeros(0)
+        allowed = repr(float(relative) * float(np.max(finite, initial=0.0)))
+        step = -(-array.size // RECORDED) or 1
+        view = _numbers_view(name, np.ravel(array)[::step], allowed=allowed, relative=relative, step=step)
+        outputs.append(replace(view, count=array.size, recorded=view.count))
     arguments = [f"in_{a.name}" for a in inputs] + [f"out_{a.name}" for a in outputs] + [*sizes, "space"]
     return CaseView(
         f"{made.name}_case{number}", made.name, tuple(inputs), tuple(outputs), tuple(sizes), tuple(arguments),

@@ -13,7 +13,7 @@ import weakref
 from collections import Counter
 from collections.abc import Callable, Container, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, ParamSpec, TypeVar
 
 import numpy as np
@@ -771,8 +771,9 @@ class Function(Generic[P, R]):
         for each in calls:
             call = made._arguments.split(*each)
             entry, _ = made._taken(made._find(call), call, lambda path, leaves: path.call.flat(leaves))
-            stages, program = entry.built.stages, entry.built.program
-            found.setdefault(id(entry), Lowered(made, signature, stages, program, entry.tree, call.leaves, entry))
+            built = entry.built
+            found.setdefault(id(entry), Lowered(
+                made, signature, built.stages, built.program, entry.tree, call.leaves, entry))
             arrays.append(entry.call.arrays(call.leaves))
         entry.paths[:] = [path.entry for path in found.values() if path.entry is not None]
         return [*found.values()], arrays
@@ -1220,6 +1221,7 @@ def _found_by_name(value: Any) -> Any:
     return found
 
 
+@dataclass(eq=False, repr=False)
 class Lowered:
     """A function traced and derived for one signature, not compiled yet.
 
@@ -1230,12 +1232,13 @@ class Lowered:
         entry: its compilation, where it is compiled.
     """
 
-    def __init__(
-        self, function: Function[..., Any], signature: Signature, stages: Stages, program: Any, tree: Any,
-        leaves: list[Any], entry: Entry | None = None,
-    ) -> None:
-        self._function, self.signature, self.stages, self.program = function, signature, stages, program
-        self.tree, self.leaves, self.entry = tree, leaves, entry
+    _function: Function[..., Any]
+    signature: Signature
+    stages: Stages
+    program: Any
+    tree: Any
+    leaves: list[Any]
+    entry: Entry | None = None
 
     def as_text(self, stage: str = "optimized") -> str:
         """Print a stage: ``traced``, ``stable``, ``derived``, ``optimized`` (Python), ``loops``, ``c``."""
