@@ -446,10 +446,9 @@ def refusals(made: Exported, upper: str, *, threads: bool) -> list[tuple[str, st
     def call(*sizes: str) -> str:
         return f"{made.name}({', '.join([*pointers, *sizes, *team, 'NULL'])})"
 
-    found = []
-    for k in range(len(names)):
-        sizes = ["-1" if j == k else "1" for j in range(len(names))]
-        found.append((call(*sizes), f"{upper}_NEGATIVE_EXTENT"))
+    found = [
+        (call(*["-1" if other == name else "1" for other in names]), f"{upper}_NEGATIVE_EXTENT") for name in names
+    ]
     most = ["INT64_MAX"] * len(names)
     asked = f"{made.name}_workspace_bytes({', '.join([*most, *team])})"
     return [*found, (call(*most), f"{upper}_TOO_LARGE"), (asked, f"{upper}_TOO_LARGE")]
