@@ -359,8 +359,7 @@ def watch_view(made: Cores, of: str, first: int) -> WatchView:
     reads = [number for value in values for number in value.reads]
     given = [name for _, name in made.watched.functions.arguments]
     messages = [
-        ErrorView(first + k, c_string(f"{value.line or of}: {made.watch.message(k)}"))
-        for k, value in enumerate(values)
+        ErrorView(first + k, c_string(f"{value.line or of}: {made.watch.message(k)}")) for k, value in enumerate(values)
     ]
     return WatchView(
         made.core.name, tuple([f"{kind}{name}" for kind, name in parameters]),

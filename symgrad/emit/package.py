@@ -285,15 +285,15 @@ def _module_view(functions: Sequence[Exported], asked: Request) -> tuple[ModuleV
 
 def _building(asked: Request, text: str) -> dict[str, Any]:
     """Choose what make, CMake and the linker are told."""
-    level, flags, openmp, settings, width = "-O2", ("-ffp-contract=off",), (), dict[str, str](), 512
+    level, flags, openmp, settings, width = "-O2", ["-ffp-contract=off"], list[str](), dict[str, str](), 512
     if asked.fast:
         # gcc 12.2 permutes vectors of AVX-512 wrong, and copies known constants wrong; loops are no slower without.
         whole = ("-fno-tree-slp-vectorize", "-fno-tree-loop-distribute-patterns")
-        level, flags, openmp = "-O3", ("-fno-math-errno", "-fno-trapping-math", *flags, *whole), ("-fopenmp",)
+        level, flags, openmp = "-O3", ["-fno-math-errno", "-fno-trapping-math", *flags, *whole], ["-fopenmp"]
         settings = {"ARCH": "" if asked.cc else "-march=native", "OPENMP": "" if asked.cc else "-fopenmp"}
         width = 256 if rows_of_eight(text) else 512  # or it does so in loops
     return {
-        "settings": {"OPT": " ".join((level, *flags)), **settings}, "cmake_flags": flags, "width": width,
+        "settings": {"OPT": " ".join((level, *flags)), **settings}, "cmake_flags": tuple(flags), "width": width,
         "link_flags": ("-lm", *openmp), "python_flags": (level, *flags, *openmp),
     }
 

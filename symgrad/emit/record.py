@@ -446,9 +446,7 @@ def refusals(made: Exported, upper: str, *, threads: bool) -> list[tuple[str, st
     def call(*sizes: str) -> str:
         return f"{made.name}({', '.join([*pointers, *sizes, *team, 'NULL'])})"
 
-    found = [
-        (call(*["-1" if other == name else "1" for other in names]), f"{upper}_NEGATIVE_EXTENT") for name in names
-    ]
+    found = [(call(*["-1" if other == name else "1" for other in names]), f"{upper}_NEGATIVE_EXTENT") for name in names]
     most = ["INT64_MAX"] * len(names)
     asked = f"{made.name}_workspace_bytes({', '.join([*most, *team])})"
     return [*found, (call(*most), f"{upper}_TOO_LARGE"), (asked, f"{upper}_TOO_LARGE")]

@@ -123,8 +123,7 @@ def bodies(node: Node) -> list[Program]:
 
 
 def rebuild(
-    program: Program, rewrite: Callable[[Graph, Node, tuple[Node, ...]], Node], *,
-    into: Graph | None = None,
+    program: Program, rewrite: Callable[[Graph, Node, tuple[Node, ...]], Node], *, into: Graph | None = None,
 ) -> Program:
     """Make a program anew, node by node, in a fresh table.
 

@@ -892,9 +892,7 @@ class Function(Generic[P, R]):
 
     def watching(self) -> Function[P, R]:
         """Return the function that raises where a NaN or an infinity begins, see `Options(debug_nans=True)`."""
-        return Function(
-            self._fun, self._arguments, replace(self._options, debug_nans=True), constants=self._constants,
-        )
+        return Function(self._fun, self._arguments, replace(self._options, debug_nans=True), constants=self._constants)
 
     def taking_arrays(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Callable[..., Any], dict[str, Any]]:
         """Return the function with the arrays from outside as arguments that it reads for some; and the arrays."""
