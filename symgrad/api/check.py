@@ -150,16 +150,12 @@ class Projection:
         self, f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], static_argnums: Any,
         static_argnames: Any, options: Options, seed: int,
     ) -> None:
-        static: list[Any] = []
+        static: list[Any] = [static_argnums] if isinstance(static_argnums, int) else [*static_argnums]
         self.fun, self.plain = f, f
         while isinstance(self.plain, Function) and self.plain._mode == "jit":  # noqa: SLF001 - a sibling
-            static += list(self.plain._arguments.static)  # noqa: SLF001
+            static += self.plain._arguments.static  # noqa: SLF001
             self.plain = self.plain._fun  # noqa: SLF001
-        numbers = (static_argnums,) if isinstance(static_argnums, int) else tuple(static_argnums)
-        names = (static_argnames,) if isinstance(static_argnames, str) else tuple(static_argnames)
-        static += [*numbers, *names]
-        by_name = [s for s in static if isinstance(s, str)]
-        self.arguments = Arguments(f, [s for s in static if isinstance(s, int)], by_name)
+        self.arguments = Arguments(f, static, static_argnames)
         self.name, self.options, self.rng = self.arguments.name, options, np.random.default_rng(seed)
         call = self.arguments.split(args, kwargs)
         self.signature = self.arguments.describe(call)

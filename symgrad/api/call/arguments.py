@@ -355,17 +355,21 @@ class Arguments:
     """How a function's arguments become arrays and come back."""
 
     def __init__(
-        self, fun: Callable[..., Any], static_argnums: int | Iterable[int] = (),
+        self, fun: Callable[..., Any], static_argnums: int | Iterable[int | str] = (),
         static_argnames: str | Iterable[str] = (), specs: Any = None, dynamic: Any = AUTO,
     ) -> None:
-        """Find the parameters' names and the static ones among them; read what is said of axes."""
+        """Find the parameters' names and the static ones among them; read what is said of axes.
+
+        Names among `static_argnums` are those of another function's static arguments, and known.
+        """
         self.fun = fun
         check_function(fun)
         self.signature = signature_of(fun)
         self.parameters = list(self.signature.parameters) if self.signature is not None else []
         nums = (static_argnums,) if isinstance(static_argnums, int) else tuple(static_argnums)
         names = (static_argnames,) if isinstance(static_argnames, str) else tuple(static_argnames)
-        self.static = frozenset([*[n % len(self.parameters) if n < 0 else n for n in nums], *names])
+        count = len(self.parameters)
+        self.static = frozenset([*[n % count if isinstance(n, int) and n < 0 else n for n in nums], *names])
         for name in names:
             if self.parameters and name not in self.parameters and not self._takes(inspect.Parameter.VAR_KEYWORD):
                 raise ArgumentValueError(f"static_argnames={name!r} is no parameter of {self.name}()")

@@ -1206,8 +1206,7 @@ def unpickled(
     fun: Any, options: Options, static: tuple[int | str, ...], fixed: Signature | bool | None, dynamic: Any,
 ) -> Function[..., Any]:
     """Make the function that was pickled: traced where its Python is found by its name, else of its programs."""
-    numbers, names = [s for s in static if isinstance(s, int)], [s for s in static if isinstance(s, str)]
-    arguments = Arguments(fun, numbers, names, dynamic=dynamic)
+    arguments = Arguments(fun, static, dynamic=dynamic)
     signature = fun.saved[0].signature if fixed is True else fixed
     return Function(fun, arguments.fixed(signature) if isinstance(signature, Signature) else arguments, options)
 
