@@ -146,16 +146,7 @@ def loads(text: str, ops: Mapping[str, Op]) -> Program:
     Raises:
         SerializationError: naming the place: ``nodes[3].op``.
     """
-    def no_constant(word: str) -> Any:
-        raise ValueError(f"{word} stands in no saved program")
-
-    if not isinstance(text, str) or len(text) > TEXT:
-        raise SerializationError(f"a saved program is text of at most {TEXT} characters")
-    try:
-        whole = json.loads(text, parse_constant=no_constant)
-    except (ValueError, RecursionError) as error:
-        raise SerializationError(f"a saved program must be JSON: {str(error)[:200]}") from None
-    data = _read_record(whole, "the file")
+    data = _read_record(_parsed(text), "the file")
     if data.get("format") != "symgrad program" or data.get("version") != VERSION:
         raise _wrong("version", f"a symgrad program of version {VERSION} is expected")
     _only(
@@ -319,6 +310,18 @@ class _Reader:
 
     def line(self, row: dict[str, Any], path: str) -> Line | None:
         return self.lines[_read_position(row["line"], f"{path}.line", len(self.lines))] if "line" in row else None
+
+
+def _parsed(text: Any) -> Any:
+    def no_constant(word: str) -> Any:
+        raise ValueError(f"{word} stands in no saved program")
+
+    if not isinstance(text, str) or len(text) > TEXT:
+        raise SerializationError(f"a saved program is text of at most {TEXT} characters")
+    try:
+        return json.loads(text, parse_constant=no_constant)
+    except (ValueError, RecursionError) as error:
+        raise SerializationError(f"a saved program must be JSON: {str(error)[:200]}") from None
 
 
 # -- what each field may be, with the place of one that is wrong in the error
