@@ -32,14 +32,22 @@ def pooled(shapes: Sequence[tuple[int, ...]], dtypes: Sequence[np.dtype[Any]]) -
         key: SPARE * count for key, count in sizes.items()
         if BLOCK_LEAST <= prod(key[0]) * key[1].itemsize <= BLOCK_MOST
     }
-    pool: dict[Any, deque[Any]] = {key: deque() for key in kept}
+    return _BlockPool(kept) if kept and COUNTS else np.empty
 
-    def empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
-        blocks = pool.get((shape, dtype))
+
+class _BlockPool:
+    """The blocks of one function; a block that is looked at is nobody else's meanwhile."""
+
+    def __init__(self, most: dict[Any, int]) -> None:
+        self.most = most
+        self.blocks: dict[Any, deque[Any]] = {key: deque() for key in most}
+
+    def __call__(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
+        blocks = self.blocks.get((shape, dtype))
         if blocks is None:
             return np.empty(shape, dtype)
         for _ in range(len(blocks)):
-            block, holders = _first_free(blocks)  # nobody else's meanwhile
+            block, holders = _first_free(blocks)
             used = holders == ALONE
             array: np.ndarray[Any, Any] = block[...] if used else NOTHING
             if block is not None:
@@ -48,11 +56,9 @@ def pooled(shapes: Sequence[tuple[int, ...]], dtypes: Sequence[np.dtype[Any]]) -
                 return array
         block = np.empty(shape, dtype)
         array = block[...]
-        if len(blocks) < kept[shape, dtype]:
+        if len(blocks) < self.most[shape, dtype]:
             blocks.append(block)
         return array
-
-    return empty if kept and COUNTS else np.empty
 
 
 def _first_free(blocks: deque[Any]) -> tuple[Any, int]:
