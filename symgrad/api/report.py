@@ -23,6 +23,7 @@ from symgrad.loops.program import Array, Loop, LoopProgram, Place, Team, Walk, p
 from symgrad.loops.storage.allocate import bytes_of, lives
 from symgrad.ops.declare.traits import chooses
 from symgrad.transforms.control.roll import unrolled
+from symgrad.transforms.inplace.writes import gather_writes
 from symgrad.transforms.derive.poles import Ranges
 
 if TYPE_CHECKING:
@@ -221,7 +222,7 @@ def report(stages: Stages, refusals: Sequence[str] = ()) -> str:
                  if isinstance(item, Loop) and not any(isinstance(one, Loop) for one in around)]
     derived = stages.kept["derived"] is not stages.kept["stable"]
     least = 0 if "roll" in stages.options.without else stages.options.roll
-    broken = unrolled(stages.kept["traced"], least) if least else []
+    broken = unrolled(gather_writes(stages.kept["traced"]), least) if least else []
     broken = [*broken[:SHOWN], *[f"and {len(broken) - SHOWN} more"] * (len(broken) > SHOWN)]
     sections = [
         ("Loops", _loop_lines(outermost)), ("Python loops that stay unrolled", broken),

@@ -72,6 +72,12 @@ def in_scipy(filename: str) -> bool:
     return filename.startswith(_libraries()[2:])
 
 
+@cache
+def in_numpy_or_scipy(filename: str) -> bool:
+    """Whether a file is NumPy's or SciPy's."""
+    return filename.startswith(_libraries()[1:])
+
+
 def of_the_user(filename: str) -> bool:
     """Whether a module's file is the user's own and no installed package's; an empty name is a session's."""
     return not any(site in filename for site in _SITE) and not filename.startswith(_STANDARD) and is_user_code(filename)

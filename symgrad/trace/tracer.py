@@ -33,7 +33,7 @@ from symgrad.ops.declare import leaves
 from symgrad.ops.declare.forms import INT, PARTS, Late, is_traced, loop_dtypes
 from symgrad.ops.elementwise.selection import astype
 from symgrad.trace.constants import compiled, constant, number, plain
-from symgrad.trace.lines import called, passes_on, stores, subscripts, user_frame, user_line
+from symgrad.trace.lines import called, in_numpy_or_scipy, passes_on, stores, subscripts, user_frame, user_line
 from symgrad.trace.nested import elements, settled
 from symgrad.trace.remedies import (
     OTHERWISE,
@@ -353,6 +353,8 @@ class Tracer:
         frame = sys._getframe(1)  # noqa: SLF001 - who asks
         if subscripts(frame) or not is_traced_code(frame.f_code.co_filename):
             may = not self._node.shape and self._one("iub")
+            if may and not subscripts(frame) and in_numpy_or_scipy(frame.f_code.co_filename):  # a size, as of np.eye(n)
+                return self.as_index()
             return self._number(operator.index, _INDEX, _NO_INDEX, numpy=may)
         if not self._node.shape and self._node.dtype.kind in "iu":
             self.owner.seek_loop(frame)

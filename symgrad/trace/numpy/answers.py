@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.errors import ArgumentValueError, AxisError, SymgradError, UnsupportedError
+from symgrad.errors import ArgumentValueError, AxisError, ConcretizationError, SymgradError, UnsupportedError, heard
 from symgrad.ir.index import shapes
 from symgrad.ir.op import Elementwise
 from symgrad.ops.declare.forms import ANSWERS, INT, SCIPYS, answer_scipy, loop_dtypes
@@ -57,8 +57,19 @@ def answered(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
             f"order must be one of 'C', 'F', 'A', or 'K' (got {kwargs['order']!r})", line=user_line(),
         )
     out = kwargs.pop("out", None)
+    before = len(heard.refusals or ())
     try:
-        result = answer(*args, **kwargs)
+        try:
+            result = answer(*args, **kwargs)
+        except SymgradError as error:
+            sized = as_sizes((args, kwargs))  # as np.repeat(x, n), where n is as it is in this call
+            if sized is None:
+                raise
+            try:
+                result = answer(*sized[0], **sized[1])
+            except SymgradError:
+                raise error from None
+            del (heard.refusals or [])[before:]
     except SymgradError as error:
         raise located(error) from None
     except np.exceptions.AxisError as error:
@@ -69,6 +80,28 @@ def answered(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     if out is None:
         return result
     return into(out, result, public_name(func).replace("numpy.", "np.", 1))
+
+
+def as_sizes(given: Any) -> Any:
+    """Return arguments with their traced integers as they are in this call, guarded; None where there are none."""
+    found = False
+
+    def known(value: Any) -> Any:
+        nonlocal found
+        if type(value) in {tuple, list}:
+            return type(value)(map(known, value))
+        if type(value) is dict:
+            return {name: known(one) for name, one in value.items()}
+        if type(value) is not Tracer or not value.is_number or value.dtype.kind not in "iu":
+            return value
+        found = True
+        return value.as_index()
+
+    try:
+        sized = known(given)
+    except ConcretizationError:  # in sg.emit and the like there are no values
+        return None
+    return sized if found else None
 
 
 @unwatched

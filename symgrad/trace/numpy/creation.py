@@ -193,11 +193,13 @@ def _places(extent: Extent) -> Tracer:
 
 
 def _eye(_original: Any, N: Any, M: Any = None, k: Any = 0, dtype: Any = None, *_: Any, **__: Any) -> Any:
-    i, j = [
-        _places(extent) if type(extent) is Extent else
-        Tracer(constant(_trace(), np.arange(int(extent.__index__()))), _trace())
-        for extent in (N, N if M is None else M)
-    ]
+    def places(extent: Any) -> Tracer:
+        if type(extent) is Extent:
+            return _places(extent)
+        known = extent.as_index() if is_traced(extent) else int(extent.__index__())
+        return Tracer(constant(_trace(), np.arange(known)), _trace())
+
+    i, j = places(N), places(N if M is None else M)
     k = k.tracer() if type(k) is Extent else k if is_traced(k) else operator.index(k)
     if is_traced(k) and (k.dtype.kind not in "iu" or k.ndim):
         raise ArgumentError(

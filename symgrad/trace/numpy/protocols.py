@@ -172,6 +172,9 @@ def _binary(ufunc: np.ufunc, *, swapped: bool = False) -> Callable[[Tracer, Any]
         if is_power and type(other) is int and other == 2 and self.dtype.kind == "b" and not self.is_number:
             return call_ufunc(self.owner, np.square, (self,))  # int8, as of arrays in NumPy; np.power gives int64
         both = self.weak is not None and (type(other) in _PYTHONS or getattr(other, "weak", None) is not None)
+        if both and ufunc is np.power and getattr(exponent := self if swapped else other, "weak", None) is int:
+            known = exponent.as_index()  # of Python's integers the result may be as long as it likes, or a float
+            return (other if swapped else self * 1.0 if known < 0 else self) ** known
         one: Any = _as_integer(self) if both and ufunc not in _BITS else self  # True + True is 2
         result = call_ufunc(self.owner, ufunc, (other, one) if swapped else (one, other))
         if both:

@@ -8,6 +8,7 @@ may stay outside. A copy may lack nodes that equal others (`repeats.py`). What d
 
 from __future__ import annotations
 
+import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -121,8 +122,8 @@ class _RepeatLoop:
             column = [copy[j] for copy in copies]
             if any(node.params != last.params for node in column) and not isinstance(last.op, Control):
                 operand = {node.inputs[0] for node in column}
-                if len(operand) != 1 or last.inputs[0] in own or _slid_axis(column) is None:
-                    return last, "differs from step to step by more than one place along an axis of one array"
+                if len(operand) != 1 or last.inputs[0] in own or not _slid_axes(column):
+                    return last, "differs from step to step by more than its place in one array"
                 self.moving.add(j)
                 continue
             for a, x in enumerate(last.inputs):
@@ -193,7 +194,12 @@ class _RepeatLoop:
         if large and len(own) <= STRAIGHT_NODES and all(isinstance(node.op, Elementwise) for node in self.copies[-1]):
             return False  # one sweep over memory serves all steps
         rows = sum([1 + len(own_runs) for own_runs in runs])
-        return 2 * (len(self.wanted) - one_each) + rows + 4 * len(self.moving) < len(own)
+        put_together = sum([  # as rows that follow each other, they are one array
+            len(column) for column, _ in every
+            if all(node in others and node not in ends and {one.op for one in others[node]} == {assemble}
+                   for node in column)
+        ])
+        return 2 * (len(self.wanted) - one_each - put_together) + rows + 4 * len(self.moving) < len(own)
 
 
 def _steps(nodes: Sequence[Node]) -> list[Node]:
@@ -287,11 +293,23 @@ def _longest_part(
     return None
 
 
-def _slid_axis(column: Sequence[Node]) -> int | None:
-    """Return the one axis along which slices begin elsewhere; None where that is no one axis."""
-    entries = zip(*[node.params[0] for node in column], strict=True)
+def _slid_axes(column: Sequence[Node]) -> list[int]:
+    """Return the axes along which slices of an array begin elsewhere; none where to put them into rows takes too long.
+
+    Of several axes all pairs of places are put into an array: if windows overlap, these must be few more than the rows.
+    """
+    entries = [*zip(*[node.params[0] for node in column], strict=True)]
     moving = [axis for axis, own in enumerate(entries) if len({*own}) > 1]
-    return moving[0] if len(moving) == 1 else None
+    begins = [{entry[0] for entry in entries[axis]} for axis in moving]
+    if any(len({entry[1:] for entry in entries[axis]}) > 1 for axis in moving):
+        return []
+    many = math.prod(map(len, begins)) > _GRID * len(column) and any(len(entries[axis][0]) > 1 for axis in moving)
+    known = all(is_static(column[0].inputs[0].shape[axis : axis + 1]) for axis in moving)
+    return [] if len(moving) > 1 and (many or not known) else moving
+
+
+_GRID = 4
+"""So many times the windows of a loop may be in what they are taken from: a few rounds of loops in a loop see twice."""
 
 
 def unrolled(program: Program, least: int = REPEATED) -> list[str]:
@@ -452,7 +470,7 @@ def _scan_made(
 
 def slides(row: Sequence[Node]) -> bool:
     """Whether things, one for each step, are slices of one array that begin elsewhere along one axis."""
-    return all(node.op is slice_ and node.inputs == row[0].inputs for node in row) and _slid_axis(row) is not None
+    return all(node.op is slice_ and node.inputs == row[0].inputs for node in row) and bool(_slid_axes(row))
 
 
 def rows_of(graph: Graph, row: Sequence[Node], get: Callable[[Node], Node]) -> Node:
@@ -470,21 +488,40 @@ def _stacked_steps(graph: Graph, row: list[Node]) -> Node:
 
 
 def _slid_in(graph: Graph, x: Node, column: Sequence[Node]) -> Node:
-    """Put slices of an array that begin at other places of one axis into rows."""
-    axis: int = _slid_axis(column)  # type: ignore[assignment]  # there is one
-    index = list(column[0].params[0])
-    starts, moving = [node.params[0][axis][0] for node in column], index[axis]
-    step = starts[1] - starts[0]
-    front = sum([len(entry) == 3 for entry in index[:axis]])
-    if len(moving) == 1 and step and starts == [starts[0] + k * step for k in range(len(starts))]:
-        index[axis] = (starts[0], len(starts), step)
-        made = make(graph, slice_, x, index=tuple(index))
-    else:
-        index[axis] = (0, x.shape[axis], 1)
-        places = np.array(starts) if len(moving) == 1 else np.add.outer(starts, moving[2] * np.arange(moving[1]))
-        made = written(graph, np.take, make(graph, slice_, x, index=tuple(index)), places, axis=front)
-    order = (front, *[d for d in range(len(made.shape)) if d != front])
-    return made if not front else make(graph, transpose, made, axes=order)
+    """Put slices of an array that begin at other places into rows."""
+    axes, index = _slid_axes(column), list(column[0].params[0])
+    begins = [[node.params[0][axis][0] for node in column] for axis in axes]
+    windows, alone = [index[axis][1:] for axis in axes], len(axes) == 1
+    even = alone and not windows[0] and _even_step(begins[0])
+    for axis, own in zip(axes, begins, strict=True):
+        index[axis] = (own[0], len(own), even) if even else (0, x.shape[axis], 1)
+    made = make(graph, slice_, x, index=tuple(index))
+    fronts = [sum([len(entry) == 3 for entry in index[:axis]]) for axis in axes]
+    for k, window in reversed([*enumerate(windows)]):
+        if even or not (window or alone):
+            continue  # its axis is there, whole
+        first = begins[k] if alone else sorted({*begins[k]})
+        places = np.add.outer(first, window[1] * np.arange(window[0])) if window else np.array(first)
+        made = written(graph, np.take, made, places, axis=fronts[k])
+        begins[k] = [*map({start: m for m, start in enumerate(first)}.__getitem__, begins[k])]
+    fronts = [front + sum(map(bool, windows[:k])) for k, front in enumerate(fronts)]
+    order = (*fronts, *[d for d in range(len(made.shape)) if d not in fronts])
+    made = made if [*order] == [*range(len(order))] else make(graph, transpose, made, axes=order)
+    if alone:
+        return made
+    extents = made.shape[: len(axes)]
+    made = written(graph, np.reshape, made, (math.prod(extents), *made.shape[len(axes) :]))
+    rows = np.ravel_multi_index([*map(np.asarray, begins)], extents).tolist()
+    if (step := _even_step(rows)):
+        index = [(rows[0], len(rows), step), *whole(made.shape[1:])]
+        return made if (*index,) == whole(made.shape) else make(graph, slice_, made, index=tuple(index))
+    return written(graph, np.take, made, np.array(rows), axis=0)
+
+
+def _even_step(places: Sequence[int]) -> int:
+    """Return by how much each place is behind the one before; 0 where that differs."""
+    step = places[1] - places[0]
+    return step if [*places] == [places[0] + k * step for k in range(len(places))] else 0
 
 
 # -- what reads all copies
@@ -539,20 +576,47 @@ def _assembled(graph: Graph, node: Node, inputs: tuple[Node, ...]) -> Node:
     indices = node.params[0]
     rows = [_row_of(value) for value in values]
     made, where = [], []
-    for k, end in _row_runs(rows):
-        first, last = indices[k], indices[end - 1]
-        axes = [d for d, (a, b) in enumerate(zip(first, last, strict=True)) if a != b]
-        step = indices[k + 1][axes[0]][0] - first[axes[0]][0] if len(axes) == 1 and len(first[axes[0]]) == 1 else 0
-        even = step and all(
-            index == (*first[: axes[0]], (first[axes[0]][0] + step * m,), *first[axes[0] + 1 :])
-            for m, index in enumerate(indices[k:end])
-        )
-        if not even:
-            made += values[k:end]
-            where += indices[k:end]
-            continue
-        (axis,) = axes
-        before = sum([len(entry) == 3 for entry in first[:axis]])
-        made.append(_to(graph, rows_from(graph, rows[k][0], rows[k][1], end - k), before))  # type: ignore[index]  # it has
-        where.append((*first[:axis], (first[axis][0], end - k, step), *first[axis + 1 :]))
+    for first, end in _row_runs(rows):
+        k = first
+        while k < end:
+            grid = _grid(indices[k:end])
+            count, index = math.prod([count for _, count, _ in grid]), list(indices[k])
+            if count == 1:
+                made.append(values[k])
+            else:
+                x, row = rows[k]  # type: ignore[misc]  # it has
+                taken = rows_from(graph, x, row, count)
+                if len(grid) > 1:
+                    taken = written(graph, np.reshape, taken, (*[n for _, n, _ in grid], *taken.shape[1:]))
+                for axis, n, step in grid:
+                    index[axis] = (index[axis][0], n, step)
+                moved = [axis for axis, *_ in grid]
+                places = [sum([len(entry) == 3 for entry in index[:axis]]) for axis in moved]
+                rest = iter(range(len(grid), len(taken.shape)))
+                order = tuple([places.index(d) if d in places else next(rest) for d in range(len(taken.shape))])
+                made.append(taken if [*order] == [*range(len(order))] else make(graph, transpose, taken, axes=order))
+            where.append(tuple(index))
+            k += count
     return make(graph, assemble, whole, *made, indices=tuple(where))
+
+
+def _grid(indices: Sequence[Any]) -> list[tuple[int, int, int]]:
+    """Return how many of some indices are a grid: ``(axis, count, step)`` of its axes, the outermost first."""
+    found: list[tuple[int, int, int]] = []
+    block = 1
+    while True:
+        first, count = indices[0], 1
+        at = next((d for d, (a, b) in enumerate(zip(first, indices[block], strict=True)) if a != b),
+                  None) if block < len(indices) else None
+        if at is None or len(first[at]) > 1 or at in {axis for axis, *_ in found}:
+            return found
+        step = indices[block][at][0] - first[at][0]
+        while (count + 1) * block <= len(indices) and all(
+            indices[count * block + m] == (*own[:at], (own[at][0] + count * step,), *own[at + 1 :])
+            for m, own in enumerate(indices[:block])
+        ):
+            count += 1
+        if count == 1:
+            return found
+        found.insert(0, (at, count, step))
+        block *= count

@@ -9,7 +9,7 @@ and the array itself is assembled once, where it is used as a whole. So n writes
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from symgrad.ir.index import regions, shapes
 from symgrad.ir.index.regions import Region
@@ -50,7 +50,7 @@ class _Pieces:
         self.base = base
         self.length = 0
         self.written: dict[Region, list[tuple[int, Node]]] = {}
-        self.wide: dict[Region, None] = {}
+        self.wide: dict[Any, dict[Region, None]] = {}  # no single elements, by their form: of one form none meet
 
     def value(self, region: Region, length: int) -> Node | None:
         """Return what stood at a region, written as one piece, after so many writes."""
@@ -63,13 +63,15 @@ class _Pieces:
 
     def meeting(self, region: Region, length: int) -> list[Region]:
         """List the pieces that may share elements with a region; of single elements one is enough to know."""
-        found = [wide for wide in self.wide if self.written[wide][0][0] < length and not regions.disjoint(wide, region)]
+        own = _form(region)
+        found = [wide for form, some in self.wide.items() if form != own for wide in some
+                 if self.written[wide][0][0] < length and not regions.disjoint(wide, region)]
         if regions.is_point(region):
             return found
         if regions.count(region) <= PIECES:
             places = (place for place, _ in regions.points(region))
             return found + [p for p in places if p in self.written and self.written[p][0][0] < length][:1]
-        others = (p for p in self.written if p not in self.wide and self.written[p][0][0] < length)
+        others = (p for p in self.written if regions.is_point(p) and self.written[p][0][0] < length)
         return found + [p for p in others if not regions.disjoint(p, region)][:1]
 
     def add(self, region: Region, value: Node) -> None:
@@ -77,7 +79,17 @@ class _Pieces:
         self.written.setdefault(region, []).append((self.length, value))
         self.length += 1
         if not regions.is_point(region):
-            self.wide[region] = None
+            self.wide.setdefault(_form(region), {})[region] = None
+
+    def are_many(self, region: Region) -> bool:
+        """Whether a region would be compared with too many pieces."""
+        own = _form(region)
+        return sum([len(some) for form, some in self.wide.items() if form != own]) >= PIECES
+
+
+def _form(region: Region) -> Any:
+    """Return what regions have in common that are equal or share no element: all but the places of single ones."""
+    return tuple([entry if len(entry) > 1 else None for entry in region])
 
 
 class _Version(NamedTuple):
@@ -126,12 +138,12 @@ class _Writes:
         pieces, length = version
         made = make(graph, set_slice, x, value, index=region)
         if region not in pieces.written:
-            meeting = pieces.meeting(region, length)
+            meeting = [] if pieces.are_many(region) else pieces.meeting(region, length)
             own = regions.within(region, meeting[0]) if len(meeting) == 1 else None
             if own is not None:
                 before: Node = pieces.value(meeting[0], length)  # type: ignore[assignment]  # it is written
                 region, value = meeting[0], self.written(graph, before, value, own)
-            elif meeting or len(pieces.wide) >= PIECES:
+            elif meeting or pieces.are_many(region):
                 pieces = _Pieces(self.whole(graph, x))
         pieces.add(region, value)
         self.versions[made] = _Version(pieces, pieces.length)
@@ -145,13 +157,16 @@ class _Writes:
             found = pieces.value(region, length)
             if found is not None:
                 return found
+            if pieces.are_many(region):
+                x = self.whole(graph, x)
+                break
             meeting = pieces.meeting(region, length)
             own = regions.within(region, meeting[0]) if len(meeting) == 1 else None
             if own is not None:
                 x, region = pieces.value(meeting[0], length), own  # type: ignore[assignment]  # it is written
             elif not meeting:
                 x = pieces.base
-            elif any(wide in pieces.wide for wide in meeting) or regions.count(region) > PIECES:
+            elif not all(map(regions.is_point, meeting)) or regions.count(region) > PIECES:
                 x = self.whole(graph, x)
             else:
                 return self.gathered(graph, version, region)
