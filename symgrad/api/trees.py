@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable
 from itertools import accumulate
 from typing import Any
@@ -74,8 +75,8 @@ def without_twins(paths: list[str]) -> list[str]:
     return paths
 
 
-def gradients_by_path(params: Any, grads: Any) -> dict[str, Any]:
-    """Give gradients the paths of their parameters; those that are None, or not there, are left out."""
+def gradients_by_path(params: Any, grads: Any) -> OrderedDict[str, Any]:
+    """Give gradients the paths of their parameters, in the order of these; None, or what is not there, is left out."""
     shapes = {path: np.shape(leaf) for path, leaf in leaves_by_path(params).items()}
     found = leaves_by_path(grads)
     for path, grad in found.items():
@@ -86,7 +87,7 @@ def gradients_by_path(params: Any, grads: Any) -> dict[str, Any]:
                 f"the gradient of {path or 'params'} has shape {np.shape(grad)}, and the parameter {shapes[path]}",
                 instead="a gradient by this parameter",
             )
-    return found
+    return OrderedDict([(path, found[path]) for path in shapes if path in found])
 
 
 def ravel_pytree(tree: Any) -> tuple[Any, Callable[[Any], Any]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -26,33 +26,32 @@ class Values:
 
     def __init__(self, count: int) -> None:
         self.count, self.done = count, 0
-        self._arrays: list[Any] | None = None
-        self._tree: Any = None
+        self._arrays: Any = np.empty(0)
 
-    def of(self, tree: Any, like: Sequence[Any]) -> list[Any]:
-        """Return where the next batch puts its values, and those after it theirs."""
-        if self._arrays is None:
-            self._tree, self._arrays = tree, [np.empty((self.count, *np.shape(one)), one.dtype) for one in like]
-        for array, one in zip(self._arrays, like, strict=True):
+    def room(self, value: Any) -> list[Any]:
+        """Return where the next batch, whose values are like these, puts them, and those after it theirs."""
+        leaves, tree = flattened(value)
+        if not self.done:
+            self._arrays = optree.tree_unflatten(tree, [np.empty((self.count, *np.shape(x)), x.dtype) for x in leaves])
+        arrays = flattened(self._arrays)[0]
+        for array, one in zip(arrays, leaves, strict=True):
             if array.shape[1:] != np.shape(one):
                 raise ArgumentValueError(
                     f"what the loss returns beside its value has shape {np.shape(one)} here, and {array.shape[1:]} "
                     "before: that of an epoch is one array", instead="a number of rows that batches divide",
                 )
-        return [array[self.done :] for array in self._arrays]
+        return [array[self.done :] for array in arrays]
 
     def put(self, value: Any) -> None:
         """Put the values of the next batch."""
-        leaves, tree = flattened(value)
-        for array, leaf in zip(self.of(tree, leaves), leaves, strict=True):
+        for array, leaf in zip(self.room(value), flattened(value)[0], strict=True):
             array[0] = leaf
         self.done += 1
 
     def so_far(self) -> Any:
         """Return those of all batches until now."""
-        if self._arrays is None:
-            return np.empty(0)
-        return optree.tree_unflatten(self._tree, [array[: self.done] for array in self._arrays])
+        leaves, tree = flattened(self._arrays)
+        return optree.tree_unflatten(tree, [array[: self.done] for array in leaves])
 
 
 def rows_of(array: Any) -> Any:

@@ -1,0 +1,302 @@
+"""The halves of a step: the gradient of a loss by parameters that it uses, and an optimizer's update of these."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from symgrad.api.call.function import Entry, Function, Short
+from symgrad.api.modes.derivatives import loss_at, with_gradient
+from symgrad.api.trees import Tree, leaves_by_path, tree_paths, without_twins
+from symgrad.errors import ArgumentError, ArgumentValueError
+from symgrad.ir.program import Program
+from symgrad.ops.arrays.joining import lift
+from symgrad.trace import optree
+from symgrad.trace.lines import definition
+from symgrad.trace.signature import Signature
+from symgrad.trace.structures import flattened
+
+COUNTED = frozenset({"t", "hyper"})
+"""What a state holds that has no value for each parameter."""
+
+
+# -- the gradient
+
+
+def below(paths: Sequence[str], names: Sequence[str], setting: str = "frozen") -> set[str]:
+    """Return the paths that a setting names, with all below them.
+
+    Raises:
+        ArgumentValueError: a name is of no parameter.
+    """
+    found: set[str] = set()
+    for one in names:
+        named = [path for path in paths if f"{path}/".startswith(f"{one}/")]
+        if not named:
+            raise ArgumentValueError(
+                f"compile_step({setting}=...): {one!r} names no parameter", instead=f"some of {', '.join(paths)}"
+            )
+        found.update(named)
+    return found
+
+
+def value_and_gradient(
+    fun: Any, signature: Signature, leaves: list[Any], *, frozen: tuple[str, ...], has_aux: bool, sparse: bool | str,
+    carried: str | None,
+) -> tuple[Any, OrderedDict[str, Any]]:
+    """Derive a loss by the parameters that it uses and that are not frozen: ``(value, {path: gradient})``.
+
+    What it gives anew stands among the gradients, which are in the order of the parameters.
+    """
+    point = loss_at(fun, signature, leaves, has_aux=has_aux or carried is not None)
+    inputs, places = point.program.inputs, [k for k, place in enumerate(signature.positions) if place == 0]
+    paths = without_twins(["/".join(map(str, path)) for path in signature.tree.child(0).child(0).paths()])
+    anew = set() if carried is None else below(paths, [carried], "carried")
+    stay = below(paths, frozen)
+    if both := sorted(stay & anew):
+        raise ArgumentError(
+            f"compile_step(frozen=..., carried=...): {both[0]} is in both", instead="frozen= or carried= without it")
+    used = {*replace(point.program, inputs=(), outputs=point.program.outputs[:1]).nodes()}
+    own = dict(zip(paths, places, strict=True))
+    wanted = {path: k for path, k in own.items() if path not in stay | anew and inputs[k] in used}
+    for path, k in wanted.items():
+        if inputs[k].dtype.kind != "f":
+            raise ArgumentError(
+                f"the parameter {path or 'params'} is {inputs[k].dtype.name}: it has no gradient",
+                instead=f"an array of floats, or frozen=({path!r},)",
+            )
+    if not wanted:
+        raise ArgumentError(
+            f"{point.program.name}() uses no parameter that is not frozen: of {', '.join(paths) or 'none'}, frozen "
+            f"{', '.join(frozen) or 'none'}{f', carried {carried}' * bool(carried)}",
+            instead="a loss of its first argument, and fewer paths in frozen=",
+        )
+    results, bars = with_gradient(point, [*wanted.values()], sparse=sparse)
+    value: Any = optree.tree_unflatten(point.tree, results)
+    grads = dict(zip(wanted, bars, strict=True))
+    if carried is not None:
+        value, new = value
+        if has_aux:
+            if not isinstance(new, tuple) or len(new) != 2:
+                raise ArgumentError(
+                    f"compile_step(carried={carried!r}, has_aux=True) of a loss that returns no (number, (new, "
+                    "extras))", line=definition(fun))
+            new, value = new[0], (value, new[1])
+        found = {f"{carried}/{path}" if path else carried: leaf for path, leaf in leaves_by_path(new).items()}
+        carry = {path: inputs[own[path]] for path in anew}
+        there, gives = [{f"{path} {x.dtype}{x.shape}" for path, x in one.items()} for one in (carry, found)]
+        if there != gives:
+            shown = [", ".join(sorted(one)) or "nothing" for one in (gives, there)]
+            raise ArgumentError(
+                f"compile_step(carried={carried!r}): the loss gives {shown[0]} anew, and the parameters are {shown[1]}",
+                line=definition(fun), instead="(number, new) of the same structure, shapes and types")
+        grads |= found
+    return value, OrderedDict([(path, grads[path]) for path in paths if path in grads])
+
+
+# -- the update
+
+
+def moving(params: Tree, state: Tree, moved: Sequence[bool]) -> tuple[list[int], Any]:
+    """Return which leaves of ``(params, state)`` are of parameters that move, and the structure of these alone.
+
+    In it None stands for the others; what the state holds that has no value for each parameter belongs to it.
+    """
+    if not isinstance(state, dict):
+        raise ArgumentError(f"a state that is {type(state).__name__}, and no dict", instead="opt.init(params)")
+    leaves, tree = flattened((params, state))
+    structure = tree.child(0)
+
+    def part(numbers: Tree) -> Tree:
+        found, own = flattened(numbers)
+        if own != structure:
+            return numbers
+        return optree.tree_unflatten(structure, [k if moves else None for k, moves in zip(found, moved, strict=True)])
+
+    # Objects hold NumPy's numbers as arrays.
+    of_params, of_state = optree.tree_unflatten(tree, [*map(np.int64, range(len(leaves)))])
+    kept = {name: numbers if name in COUNTED else part(numbers) for name, numbers in of_state.items()}
+    places, found = flattened((part(of_params), kept))
+    return [*map(int, places)], found
+
+
+def updating(optimizer: Any, carried: str | None) -> Callable[..., Any]:
+    """Make an optimizer's update, in NumPy, of those parameters that have a gradient by their path.
+
+    The others, and what the state holds for them, it does not see; what the loss gives anew, which stands among the
+    gradients, takes its parameter's place.
+    """
+    def update(params: Tree, grads: dict[str, Any], state: Tree) -> tuple[Tree, Tree]:
+        leaves, tree = flattened((params, state))
+        paths = tree_paths(params)
+        anew = [carried is not None and f"{path}/".startswith(f"{carried}/") for path in paths]
+        moved = [path in grads and not new for path, new in zip(paths, anew, strict=True)]
+        places, structure = moving(params, state, moved)
+        slopes = [grads[path] if moves else None for path, moves in zip(paths, moved, strict=True)]
+        of_params, of_state = optree.tree_unflatten(structure, [leaves[k] for k in places])
+        after = optimizer.update(of_params, optree.tree_unflatten(tree.child(0), slopes), of_state)
+        found, made = flattened(after)
+        if made != structure:
+            raise ArgumentError("the update gives parameters and state in another structure than it was given")
+        for k, leaf in zip(places, found, strict=True):
+            leaves[k] = leaf
+        for k, path in enumerate(paths):
+            if anew[k] and path in grads:
+                leaves[k] = lift(grads[path]).astype(leaves[k].dtype)
+        return optree.tree_unflatten(tree, leaves)  # type: ignore[return-value]
+
+    return update
+
+
+class Update(NamedTuple):
+    """An update of parameters, compiled for arrays of some kinds.
+
+    Attributes:
+        entry: its function of parameters, gradients and state.
+        serves: answers `MISS` once the optimizer has changed.
+        parameters: how many leaves they are.
+        widths: of how many arrays each gradient is.
+        results: for each of its results the leaf of ``(params, state)``, in whose memory it is written.
+        fits: each result has the shape and the type of its leaf.
+    """
+
+    entry: Entry
+    serves: Short
+    parameters: int
+    widths: list[int]
+    results: list[int]
+    fits: bool
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether it is compiled, has no ways, and writes in place."""
+        return self.entry.call.is_compiled and not self.entry.taken and self.fits
+
+    def arrays(self, leaves: Sequence[Any], slopes: Sequence[Any]) -> list[Any]:
+        """Put the leaves of ``(params, state)`` and of the gradients in the order of its arguments."""
+        return [*leaves[: self.parameters], *slopes, *leaves[self.parameters :]]
+
+    def place(self, leaf: int) -> int:
+        """Return where a leaf stands among its arguments."""
+        return leaf if leaf < self.parameters else leaf + sum(self.widths)
+
+    def run(self, leaves: list[Any], slopes: Sequence[Any], *, donate: bool) -> None:
+        """Update leaves of ``(params, state)`` by gradients: in place, or copies of them."""
+        if not donate:
+            self.copy(leaves)
+        arrays = self.entry.call.in_place(self.arrays(leaves, slopes))
+        for k in self.results:
+            if not isinstance(leaves[k], np.ndarray):
+                leaves[k] = arrays[self.place(k)][()]
+
+    def copy(self, leaves: list[Any]) -> None:
+        """Put copies in the places of arrays that are written, so that in place has the bits of new arrays."""
+        for k in self.results:
+            leaves[k] = owned(leaves[k])
+
+
+def owned(leaf: Any) -> Any:
+    """Copy an array as C writes one: row by row, in native byte order."""
+    if not isinstance(leaf, np.ndarray):
+        return leaf
+    return np.array(leaf, None if leaf.dtype.isnative else leaf.dtype.newbyteorder("=").str, order="C")
+
+
+def compiled(
+    update: Function[..., Any], params: Tree, grads: dict[str, Any], state: Tree, *, donate: bool,
+) -> Update:
+    """Compile an update into the memory of what it changes.
+
+    Of the gradients only what they are matters. Where a result has another shape or type, it is an error with `donate`.
+    """
+    tree, parameters = flattened((params, state))[1], flattened(params)[1].num_leaves
+    widths = [len(flattened(grad)[0]) for grad in grads.values()]
+    results: list[int] = []
+    fits = True
+
+    def change(program: Program, _: Any) -> Program:
+        nonlocal fits
+        places = [k if k < parameters else k + sum(widths) for k in range(tree.num_leaves)]
+        changed = [
+            (k, node) for k, node in enumerate(program.results) if program.inputs[places[k]] is not node
+        ]
+        for k, node in changed:
+            was = program.inputs[places[k]]
+            if (was.shape, was.dtype) != (node.shape, node.dtype):
+                fits = False
+                if donate:
+                    raise refused(tree, k, node, was)
+        if not fits:
+            return program
+        results.extend([k for k, _ in changed])
+        labels = program.labels and [program.labels[k] for k in results]
+        return replace(
+            program, outputs=(*[node for _, node in changed], *program.guards),
+            labels=(*labels, *program.labels[len(places) :]),
+            donated=tuple([(places[leaf], k) for k, leaf in enumerate(results)]),
+            spread=frozenset([k for k, leaf in enumerate(results) if leaf < parameters]),
+        )
+
+    entry, serves = update.variant(change, params, grads, state)
+    return Update(entry, serves, parameters, widths, results, fits)
+
+
+# -- in place
+
+
+def refused(tree: Any, leaf: int, new: Any, old: Any) -> ArgumentError:
+    """Compose the error of a leaf of ``(params, state)`` that cannot be written into the old one."""
+    kinds = [f"{one.dtype}{one.shape}" for one in (new, old)]
+    return ArgumentError(
+        f"donate=True: the new {shown(tree.accessors()[leaf])} is {kinds[0]}, and the old one {kinds[1]}",
+        instead="donate=False",
+    )
+
+
+def shown(accessor: Any) -> str:
+    """Name a leaf of ``(params, state, batch)`` as the user would."""
+    return f"{('params', 'state', 'batch')[accessor[0].entry]}{accessor[1:].codify('')}"
+
+
+def outside(call: Any) -> list[tuple[str, Any]]:
+    """List the arrays that a function reads from outside, with their names."""
+    arrays, paths = [] if call.outside is None else call.outside(), call.signature.paths
+    names = [f"{path}, an array from outside" for path in paths[len(paths) - len(arrays) :]]
+    return [*zip(names, arrays, strict=True)]
+
+
+def check_apart(written: Sequence[tuple[str, Any]], read: Sequence[tuple[str, Any]]) -> None:
+    """Check that named arrays that are written share no memory with each other, or with those that are read.
+
+    Raises:
+        ArgumentValueError: two do.
+    """
+    for k, (name, one) in enumerate(written):
+        for other, array in (*written[k + 1 :], *read):
+            if np.may_share_memory(one, array):
+                raise ArgumentValueError(
+                    f"donate=True: {name} shares memory with {other}", instead=f"{name}.copy(), or donate=False"
+                )
+
+
+def check_donated(written: Sequence[tuple[str, Any]], read: Sequence[tuple[str, Any]]) -> None:
+    """Check that named arrays can be written in place while others are read.
+
+    Raises:
+        ArgumentError: one is read-only, or its elements do not lie one behind the other.
+        ArgumentValueError: two share memory.
+    """
+    for name, array in written:
+        flags, instead = array.flags, f"{name}.copy(), or donate=False"
+        if not flags.writeable:
+            raise ArgumentError(f"donate=True: {name} is read-only", instead=instead)
+        if not (flags.c_contiguous and flags.aligned and array.dtype.isnative):
+            raise ArgumentError(
+                f"donate=True: {name} does not lie row by row, aligned and in native byte order (its strides are "
+                f"{array.strides})", instead=instead,
+            )
+    check_apart(written, read)
