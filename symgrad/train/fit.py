@@ -15,8 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.api.step.step import Step
-from symgrad.api.trees import tree_map
+from symgrad import Step, tree_map
 from symgrad.errors import ArgumentError, ArgumentValueError, NonFiniteError, SymgradError
 from symgrad.train.batches import Given, Rows, arguments, kind
 from symgrad.train.files import Contents, named, save
