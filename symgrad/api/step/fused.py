@@ -11,7 +11,7 @@ import numpy as np
 
 from symgrad.api.call.function import Entry, Short
 from symgrad.api.sparse.rows import RowSparse
-from symgrad.api.step.halves import Update, check_apart, outside, shown
+from symgrad.api.step.halves import Update, check_in_place, outside
 from symgrad.api.trees import Tree, leaves_by_path
 from symgrad.build.call import MISS, Plan
 from symgrad.build.steps import Given, Half, Steps
@@ -48,6 +48,7 @@ class Fused:
         key: what it is planned for.
         tree: the structure of ``(params, state, batch)``.
         donate: what it is given is written; else copies of it.
+        rows: how many of those that it is given are a batch; 0 where all are.
         unused: paths of the parameters that the loss does not use.
         value: what the loss returns, of zeros.
         halves: the functions.
@@ -63,11 +64,10 @@ class Fused:
         """
         entry, plan, serves = gradient
         leaves, self.tree = flattened(given)
-        self.key, self.update, self.unused, self.donate = key, update, unused, donate
+        self.key, self.update, self.unused, self.donate, self.rows = key, update, unused, donate, rows
         self.halves, self.serves = (entry, update.entry), (serves, update.serves)
         first, second = [one.call.interface for one in self.halves]
         self.outside = [one.call.outside for one in self.halves if one.call.outside]
-        self.names = [*map(shown, self.tree.accessors())]
         self.values, grads = entry.tree.children()
         count = update.parameters
         both = count + self.tree.child(1).num_leaves
@@ -103,9 +103,8 @@ class Fused:
             passed.append(Given(dtype, shapes[k], place, other, kind, k in update.results, by_rows, moves))
         for half, one in enumerate(self.halves):
             found, ports = outside(one.call), one.call.interface.inputs
-            for k, (name, array) in enumerate(found, len(ports) - len(found)):
+            for k, (_, array) in enumerate(found, len(ports) - len(found)):
                 passed.append(Given(ports[k].dtype, array.shape, *((k, -1) if half == 0 else (-1, k))))
-                self.names.append(name)
         self.steps = Steps(
             Half(entry.call, plan), Half(update.entry.call, update.entry.call.planned(after)), passed, results, between,
             finite=finite, rows=rows,
@@ -164,6 +163,14 @@ class Fused:
 
     def refuse_shared(self, leaves: list[Any]) -> None:
         """Raise what names the arrays that C found to share memory."""
-        arrays = [(k in self.update.results, pair) for k, pair in enumerate(zip(self.names, leaves, strict=True))
-                  if isinstance(pair[1], np.ndarray)]
-        check_apart(*[[pair for is_written, pair in arrays if is_written is one] for one in (True, False)])
+        read = [pair for half in self.halves for pair in outside(half.call)]
+        check_in_place(self.tree, leaves[: self.tree.num_leaves], self.update.results, read)
+
+    def reported(self, report: Callable[[Any], Any]) -> list[Any]:
+        """Make a report of each half, with numbers in the place of open extents."""
+        from symgrad.api.report import with_extents
+
+        return [
+            with_extents(report(entry.built.stages), entry.built.program, plan.stand_ins(), {}, plan.passed[-1])
+            for entry, (_, plan) in zip(self.halves, self.steps.halves, strict=True)
+        ]

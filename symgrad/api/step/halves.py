@@ -269,28 +269,18 @@ def outside(call: Any) -> list[tuple[str, Any]]:
     return [*zip(names, arrays, strict=True)]
 
 
-def check_apart(written: Sequence[tuple[str, Any]], read: Sequence[tuple[str, Any]]) -> None:
-    """Check that named arrays that are written share no memory with each other, or with those that are read.
-
-    Raises:
-        ArgumentValueError: two do.
-    """
-    for k, (name, one) in enumerate(written):
-        for other, array in (*written[k + 1 :], *read):
-            if np.may_share_memory(one, array):
-                raise ArgumentValueError(
-                    f"donate=True: {name} shares memory with {other}", instead=f"{name}.copy(), or donate=False"
-                )
-
-
-def check_donated(written: Sequence[tuple[str, Any]], read: Sequence[tuple[str, Any]]) -> None:
-    """Check that named arrays can be written in place while others are read.
+def check_in_place(tree: Any, leaves: Sequence[Any], written: Sequence[int], read: Sequence[tuple[str, Any]]) -> None:
+    """Check that some leaves of ``(params, state, batch)`` can be written in place, while all others are read.
 
     Raises:
         ArgumentError: one is read-only, or its elements do not lie one behind the other.
         ArgumentValueError: two share memory.
     """
-    for name, array in written:
+    arrays = [(k, shown(one), leaf) for k, (one, leaf) in enumerate(zip(tree.accessors(), leaves, strict=True))
+              if isinstance(leaf, np.ndarray)]
+    own = [(name, leaf) for k, name, leaf in arrays if k in written]
+    others = [*[(name, leaf) for k, name, leaf in arrays if k not in written], *read]
+    for name, array in own:
         flags, instead = array.flags, f"{name}.copy(), or donate=False"
         if not flags.writeable:
             raise ArgumentError(f"donate=True: {name} is read-only", instead=instead)
@@ -299,4 +289,9 @@ def check_donated(written: Sequence[tuple[str, Any]], read: Sequence[tuple[str, 
                 f"donate=True: {name} does not lie row by row, aligned and in native byte order (its strides are "
                 f"{array.strides})", instead=instead,
             )
-    check_apart(written, read)
+    for k, (name, one) in enumerate(own):
+        for other, array in (*own[k + 1 :], *others):
+            if isinstance(array, np.ndarray) and np.may_share_memory(one, array):
+                raise ArgumentValueError(
+                    f"donate=True: {name} shares memory with {other}", instead=f"{name}.copy(), or donate=False"
+                )

@@ -8,7 +8,8 @@ import operator
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,13 +22,12 @@ from symgrad.api.step.fused import NUMPYS, Fused, gradients_like
 from symgrad.api.step.halves import (
     Update,
     below,
-    check_donated,
+    check_in_place,
     compiled,
     moving,
     outside,
     owned,
     refused,
-    shown,
     updating,
     value_and_gradient,
 )
@@ -47,6 +47,10 @@ from symgrad.trace.structures import flattened, is_pattern
 
 if TYPE_CHECKING:
     from symgrad.api.report import Cost, Memory
+
+KEPT = 2 * AT_HAND
+"""So many plans are tried, the last one first: of steps, and of the batches of epochs and what is left of them."""
+
 
 
 def compile_step(
@@ -122,9 +126,8 @@ class Step:
             for of in (loss, in_order(loss))
         ]
         self._update: Function[..., Any] = jit(updating(optimizer, carried), options=options)
-        self._last: Fused | _Halves | None = None
+        self._last: Any = None  # what took the last step, see `Fused`
         self._fused: tuple[Fused, ...] = ()
-        self._epochs: dict[Any, Fused] = {}
         self._updates: dict[Any, Update] = {}
         self._lock = threading.RLock()
         self.__name__ = self._gradient.__name__
@@ -155,29 +158,31 @@ class Step:
         """Take a step by one call of C; None where the halves are called apart."""
         leaves, tree = flattened((params, state, batch))
         for fused in self._fused:
-            if fused.tree == tree and fused.is_current and (found := fused([*leaves], state)) is not None:
-                if fused is not self._fused[0]:
-                    self._fused = self._first(fused)
-                break
+            if fused.tree == tree and not fused.rows and fused.is_current:
+                found = fused([*leaves], state)
+                if found is not None:
+                    break
         else:
             with self._lock:
                 known, usual = self._fused, (_parameters(params), _settled(state), batch)
                 fused, again = self._planned(*usual), flattened(usual)[0]
                 if fused is None or (fused in known and all(map(operator.is_, again, leaves))):
                     return None
-                self._fused = self._first(fused)
+                self._try_first(fused)
             found = fused(again, state)
             if found is None:
                 return None
+        self._try_first(fused)
         code, *result = found
         if code == NOT_FINITE:
             self._raise_not_finite(params, batch)
-        self._last = fused
         return tuple(result)
 
-    def _first(self, fused: Fused) -> tuple[Fused, ...]:
-        """Return what the next steps try: one that was taken, then those before."""
-        return (fused, *[one for one in self._fused if one is not fused][: AT_HAND - 1])
+    def _try_first(self, fused: Fused) -> None:
+        """Note what took steps: the next ones try it first, then those before."""
+        self._last = fused
+        if not self._fused or self._fused[0] is not fused:
+            self._fused = (fused, *[one for one in self._fused if one is not fused and one.is_current][: KEPT - 1])
 
     def _planned(
         self, params: Tree, state: Tree, batch: Any, rows: int = 0, part: Any = None, order: Any = None,
@@ -199,8 +204,8 @@ class Step:
         update = self._compiled(params, grads, state)
         if not update.is_alone:
             return None
-        key = id(entry), id(update), tuple([_kind(leaf) for leaf in flattened(batch)[0]])
-        for fused in self._fused if not rows else ():
+        key = id(entry), id(update), rows, ordered, _kinds((params, state, batch))
+        for fused in self._fused:
             if fused.key == key and fused.is_current:
                 return fused
         return Fused(
@@ -242,33 +247,31 @@ class Step:
         if ordered:  # behind the order, a batch of places that are asked for, and not read
             given = (*plain, np.concatenate([rows, np.zeros(min(batch, count), np.int64)]))
         gradient, values = self._ordered if ordered else self._gradient, Values(-(-count // batch))
+        missed = None  # of which a batch has taken another path
         while values.done < values.count:
             begin = values.done * batch
             size = min(batch, count - begin)
             beside = [np.arange(size + ahead(plain, size)) % size] * ordered
             try:
-                usual, code = _settled(state), None
-                leaves, tree = flattened((params, usual, given))
-                key = ordered, tree, size, tuple(map(_kind, leaves))
-                fused = self._epochs.pop(key, None)
-                if fused is None or not fused.is_current:
-                    fused = self._planned(params, usual, given, size, rows_at(plain, rows, begin, size), *beside)
+                usual, code = (params, _settled(state), given), None
+                leaves, kinds = flattened(usual)[0], _kinds(usual)
+                fused = next((one for one in self._fused if one is not missed and one.is_current
+                              and one.key[2:] == (size, ordered, kinds)), None)
+                if fused is None:
+                    fused = self._planned(*usual, size, rows_at(plain, rows, begin, size), *beside)
                 if fused is not None:
-                    self._last = fused
+                    self._try_first(fused)
                     try:
                         code = fused.many(leaves, values.room(fused.value), begin, (count - begin) // size)
                     finally:
                         values.done += fused.steps.done
                         params, state = fused.put_back(leaves, state)
-                    if code is not None:  # the path that was taken
-                        with self._lock:
-                            self._epochs = dict([*self._epochs.items(), (key, fused)][-AT_HAND:])
                 if code == 0:
                     continue
-                part = rows_at(plain, rows, values.done * batch, size)
+                missed, part = fused, rows_at(plain, rows, values.done * batch, size)
                 if code is not None:
                     self._raise_not_finite(params, part)
-                # On another path, which the gradient by itself finds, or makes; the next ones try that first.
+                # The gradient by itself finds the path, or makes it.
                 params, state, value = self._by_halves(params, state, (*part, *beside), gradient, gradient.along)
                 values.put(value)
             except BaseException as error:  # noqa: BLE001 - whatever it is, what was done until then is not lost
@@ -360,8 +363,9 @@ class Step:
         """
         from symgrad.api.report import memory_of
 
-        first, second, workspace = self._reported(memory_of, params, state, batch)
-        stack = max(first.stack, second.stack)
+        fused = self._in_one_call(params, state, batch)
+        first, second = fused.reported(memory_of)
+        workspace, stack = fused.steps.bytes, max(first.stack, second.stack)
         return replace(  # type: ignore[no-any-return]
             first, peak=workspace + stack, workspace=workspace, stack=stack, buffers=first.buffers + second.buffers)
 
@@ -374,13 +378,9 @@ class Step:
         """
         from symgrad.api.report import cost_of
 
-        first, second, _ = self._reported(cost_of, params, state, batch)
-        return first + second  # type: ignore[no-any-return]
+        return operator.add(*self._in_one_call(params, state, batch).reported(cost_of))  # type: ignore[no-any-return]
 
-    def _reported(self, report: Callable[[Any], Any], params: Tree, state: Tree, batch: tuple[Any, ...]) -> Any:
-        """Make a report of each half, and say how much memory both have."""
-        from symgrad.api.report import with_extents
-
+    def _in_one_call(self, params: Tree, state: Tree, batch: tuple[Any, ...]) -> Fused:
         found: Fused | None = self._planned(_parameters(params), _settled(state), batch)
         if found is None:
             raise ArgumentError(
@@ -389,10 +389,7 @@ class Step:
                 if self._is_apart else
                 "a C compiler, an optimizer without conditions on traced values, and no debug_nans",
             )
-        return [*[
-            with_extents(report(entry.built.stages), entry.built.program, plan.stand_ins(), {}, plan.passed[-1])
-            for entry, (_, plan) in zip(found.halves, found.steps.halves, strict=True)
-        ], found.steps.bytes]
+        return found
 
     # -- the halves
 
@@ -421,7 +418,7 @@ class Step:
             value, grads = self._finite(value, grads, params, batch)
         tables = {} if active.entered else {
             path: int(one.count) for path, one in grads.items() if isinstance(one, RowSparse)}
-        self._last = _Halves(self._without(params, grads), tables)
+        self._last = SimpleNamespace(unused=self._without(params, grads), touched=tables)
         return value, grads
 
     def _without(self, params: Tree, grads: dict[str, Any]) -> list[str]:
@@ -467,16 +464,15 @@ class Step:
         donate, usual = self.donate and not active.entered, _settled(state)
         (leaves, tree), slopes = flattened((params, usual)), flattened(grads)[0]
         places, _ = moving(params, usual, [path in grads for path in tree_paths(params)])
-        arrays = [k for k in places if donate and isinstance(leaves[k], np.ndarray)]
         if donate:
-            named = [(f"the gradient of {path}", one) for path, one in grads.items() if isinstance(one, np.ndarray)]
-            accessors = tree.accessors()
-            check_donated([(shown(accessors[k]), leaves[k]) for k in arrays], [*named, *read])
+            own = [(f"the gradient of {path}", one) for path, one in grads.items()]
+            check_in_place(tree, leaves, places, [*own, *read])
         update = None if active.entered or self._options.debug_nans else self._compiled(params, grads, usual)
         if update is not None and update.is_alone:
             update.run(leaves, slopes, donate=donate)
         else:
             new = flattened(self._update(params, grads, usual))[0]
+            arrays = [k for k in places if donate and isinstance(leaves[k], np.ndarray)]
             for k in arrays:
                 if (new[k].shape, new[k].dtype) != (leaves[k].shape, leaves[k].dtype):
                     raise refused(tree, k, new[k], leaves[k])
@@ -492,20 +488,12 @@ class Step:
 
     def _compiled(self, params: Tree, grads: dict[str, Any], state: Tree) -> Update:
         """Find or compile the update of parameters by gradients such as these."""
-        leaves, tree = flattened((params, state, grads))
-        key = tree, tuple(map(_kind, leaves))
+        key = _kinds((params, state, grads))
         with self._lock:
             update = self._updates.get(key)
             if update is None or update.serves(()) is MISS:
                 update = self._updates[key] = compiled(self._update, params, grads, state, donate=self.donate)
             return update
-
-
-class _Halves(NamedTuple):
-    """What is known of a step by halves, see `Fused`."""
-
-    unused: list[str]
-    touched: dict[str, int]
 
 
 def _parameters(params: Tree) -> Tree:
@@ -526,25 +514,21 @@ def _parameters(params: Tree) -> Tree:
 
 def _with_numpys(tree: Tree) -> Tree:
     """Return Python's numbers as NumPy's, which a step would return: its next call is alike."""
-    leaves, structure = flattened(tree)
-    if not any(type(leaf) in NUMPYS for leaf in leaves):
-        return tree
-    return optree.tree_unflatten(structure, [NUMPYS.get(type(leaf), lambda one: one)(leaf) for leaf in leaves])
+    return tree_map(lambda leaf: NUMPYS[type(leaf)](leaf) if type(leaf) in NUMPYS else leaf, tree)
 
 
 def _settled(state: Tree) -> Tree:
     """Return a state as a step returns it: hyper-parameters, whatever number they were set to, as doubles."""
     hyper = state.get("hyper") if isinstance(state, dict) else None
-    if not isinstance(hyper, dict) or all(isinstance(value, np.float64) for value in hyper.values()):
-        return _with_numpys(state)
-    doubles = {name: np.float64(value) if _is_rate(value) else value for name, value in hyper.items()}
-    return _with_numpys({**state, "hyper": doubles})
+    if isinstance(hyper, dict):
+        plain = (int, float, np.number, np.ndarray)
+        state = {**state, "hyper": {
+            name: np.float64(value) if isinstance(value, plain) and not np.ndim(value) else value
+            for name, value in hyper.items()}}
+    return _with_numpys(state)
 
 
-def _is_rate(value: Any) -> bool:
-    return isinstance(value, (int, float, np.number)) or (isinstance(value, np.ndarray) and not value.ndim)
-
-
-def _kind(leaf: Any) -> tuple[Any, ...]:
-    """Return what tells leaves apart that a step in C is planned for."""
-    return type(leaf), getattr(leaf, "dtype", None), np.shape(leaf)
+def _kinds(tree: Tree) -> tuple[Any, ...]:
+    """Return what tells structures of arrays apart that a step in C is planned for."""
+    leaves, structure = flattened(tree)
+    return structure, *[(type(leaf), getattr(leaf, "dtype", None), np.shape(leaf)) for leaf in leaves]
