@@ -191,6 +191,17 @@ TREES: dict[str, Any] = {
 }  # 50 have more arrays than a function of C has parameters
 
 
+def test_a_structure_makes_trees_of_other_leaves():
+    """Objects are structures; a sparse matrix and a RowSparse are leaves."""
+    tree = {"p": Params(np.ones(2), 3.0), "S": MATRIX, "E": sg.RowSparse([1], np.ones((1, 2)), (3, 2)), "n": None}
+    leaves, structure = sg.tree_flatten(tree)
+    assert [*zip(sg.tree_paths(tree), map(type, leaves), strict=True)] == [
+        ("E", sg.RowSparse), ("S", scipy.sparse.csr_array), ("p/W", np.ndarray), ("p/b", float)]
+    assert structure.unflatten([1.0, 2.0, 4.0, 5.0]) == {"p": Params(4.0, 5.0), "S": 2.0, "E": 1.0, "n": None}
+    assert {structure: 1}[sg.tree_flatten({**tree, "S": 0.5})[1]] == 1
+    assert structure != sg.tree_flatten({**tree, "p": Params(np.ones(2), 3.0, "other")})[1]
+
+
 @pytest.mark.parametrize("name", TREES)
 def test_parameters_of_any_structure(name):
     params, loss = TREES[name]

@@ -11,7 +11,7 @@ import numpy as np
 
 from symgrad.api.call.function import Entry, Short
 from symgrad.api.sparse.rows import RowSparse
-from symgrad.api.step.halves import Update, check_in_place, outside
+from symgrad.api.step.update import Update, check_in_place, outside
 from symgrad.api.trees import Tree, leaves_by_path
 from symgrad.build.call import MISS, Plan
 from symgrad.build.steps import Given, Half, Steps

@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from symgrad.api.call.function import AT_HAND, CacheInfo, Function
+from symgrad.api.modes.by_path import below, value_and_gradient
 from symgrad.api.modes.derivatives import jit
 from symgrad.api.modes.mode import function
 from symgrad.api.sparse.rows import RowSparse
 from symgrad.api.step.epoch import Values, ahead, in_order, order_of, rows_at, rows_of, same_rows
 from symgrad.api.step.fused import NUMPYS, Fused, gradients_like
-from symgrad.api.step.halves import (
+from symgrad.api.step.update import (
     Update,
-    below,
     check_in_place,
     compiled,
     moving,
@@ -29,7 +29,6 @@ from symgrad.api.step.halves import (
     owned,
     refused,
     updating,
-    value_and_gradient,
 )
 from symgrad.api.trees import Tree, gradients_by_path, leaves_by_path, tree_map, tree_paths
 from symgrad.build.call import MISS
