@@ -125,7 +125,7 @@ class Step:
             for of in (loss, in_order(loss))
         ]
         self._update: Function[..., Any] = jit(updating(optimizer, carried), options=options)
-        self._last: Any = None  # what took the last step, see `Fused`
+        self._last: Fused | SimpleNamespace | None = None  # what took the last step
         self._fused: tuple[Fused, ...] = ()
         self._updates: dict[Any, Update] = {}
         self._lock = threading.RLock()
@@ -336,7 +336,7 @@ class Step:
         """
         if self._last is None:
             raise ArgumentError(f"the step of {self.__name__}() has not been called yet", instead="call it first")
-        return self._last.unused
+        return self._last.unused  # type: ignore[no-any-return]
 
     @property
     def touched_rows(self) -> dict[str, int]:
@@ -460,26 +460,28 @@ class Step:
             raise ArgumentError(
                 f"there is no parameter to update: the step of {self.__name__}()", instead="a gradient that is not None"
             )
-        donate, usual = self.donate and not active.entered, _settled(state)
+        donate, usual = self.donate and not active.entered, state if active.entered else _settled(state)
         (leaves, tree), slopes = flattened((params, usual)), flattened(grads)[0]
-        places, _ = moving(params, usual, [path in grads for path in tree_paths(params)])
+        update = None if active.entered or self._options.debug_nans else self._compiled(params, grads, usual)
+        is_alone = update is not None and update.is_alone
+        places: list[int] = []
+        if donate or not is_alone:
+            places, _ = moving(params, usual, [path in grads for path in tree_paths(params)])
         if donate:
             own = [(f"the gradient of {path}", one) for path, one in grads.items()]
             check_in_place(tree, leaves, places, [*own, *read])
-        update = None if active.entered or self._options.debug_nans else self._compiled(params, grads, usual)
-        if update is not None and update.is_alone:
+        if update is not None and is_alone:
             update.run(leaves, slopes, donate=donate)
         else:
             new = flattened(self._update(params, grads, usual))[0]
-            arrays = [k for k in places if donate and isinstance(leaves[k], np.ndarray)]
-            for k in arrays:
-                if (new[k].shape, new[k].dtype) != (leaves[k].shape, leaves[k].dtype):
-                    raise refused(tree, k, new[k], leaves[k])
+            written = {k: leaves[k] for k in places if donate and isinstance(leaves[k], np.ndarray)}
+            for k, old in written.items():
+                if (new[k].shape, new[k].dtype) != (old.shape, old.dtype):
+                    raise refused(tree, k, new[k], old)
+            for k, old in written.items():
+                np.copyto(old, new[k])
             for k in places:
-                if k in arrays:
-                    np.copyto(leaves[k], new[k])
-                else:
-                    leaves[k] = new[k]
+                leaves[k] = written.get(k, new[k])
         new_params, new_state = optree.tree_unflatten(tree, leaves)
         if donate:
             state.update(new_state)
