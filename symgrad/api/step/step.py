@@ -181,7 +181,7 @@ class Step:
         """Note what took steps: the next ones try it first, then those before."""
         self._last = fused
         if not self._fused or self._fused[0] is not fused:
-            self._fused = (fused, *[one for one in self._fused if one is not fused and one.is_current][: KEPT - 1])
+            self._fused = (fused, *[one for one in self._fused if one is not fused][: KEPT - 1])
 
     def _planned(
         self, params: Tree, state: Tree, batch: Any, rows: int = 0, part: Any = None, order: Any = None,
@@ -254,8 +254,8 @@ class Step:
             try:
                 usual, code = (params, _settled(state), given), None
                 leaves, kinds = flattened(usual)[0], _kinds(usual)
-                fused = next((one for one in self._fused if one is not missed and one.is_current
-                              and one.key[2:] == (size, ordered, kinds)), None)
+                known = [one for one in self._fused if one.rows == size and one is not missed]
+                fused = next((one for one in known if one.key[3:] == (ordered, kinds) and one.is_current), None)
                 if fused is None:
                     fused = self._planned(*usual, size, rows_at(plain, rows, begin, size), *beside)
                 if fused is not None:
@@ -515,13 +515,16 @@ def _parameters(params: Tree) -> Tree:
 
 def _with_numpys(tree: Tree) -> Tree:
     """Return Python's numbers as NumPy's, which a step would return: its next call is alike."""
-    return tree_map(lambda leaf: NUMPYS[type(leaf)](leaf) if type(leaf) in NUMPYS else leaf, tree)
+    leaves, structure = flattened(tree)
+    if not any(type(leaf) in NUMPYS for leaf in leaves):
+        return tree
+    return optree.tree_unflatten(structure, [NUMPYS.get(type(leaf), lambda one: one)(leaf) for leaf in leaves])
 
 
 def _settled(state: Tree) -> Tree:
     """Return a state as a step returns it: hyper-parameters, whatever number they were set to, as doubles."""
     hyper = state.get("hyper") if isinstance(state, dict) else None
-    if isinstance(hyper, dict):
+    if isinstance(hyper, dict) and not all(isinstance(value, np.float64) for value in hyper.values()):
         plain = (int, float, np.number, np.ndarray)
         state = {**state, "hyper": {
             name: np.float64(value) if isinstance(value, plain) and not np.ndim(value) else value
