@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -26,32 +26,30 @@ class Values:
 
     def __init__(self, count: int) -> None:
         self.count, self.done = count, 0
-        self._arrays: Any = np.empty(0)
+        self._arrays, self._tree = flattened(np.empty(0))
 
-    def room(self, value: Any) -> list[Any]:
+    def room(self, leaves: Sequence[Any], tree: Any) -> list[Any]:
         """Return where the next batch, whose values are like these, puts them, and those after it theirs."""
-        leaves, tree = flattened(value)
         if not self.done:
-            self._arrays = optree.tree_unflatten(tree, [np.empty((self.count, *np.shape(x)), x.dtype) for x in leaves])
-        arrays = flattened(self._arrays)[0]
-        for array, one in zip(arrays, leaves, strict=True):
+            self._arrays, self._tree = [np.empty((self.count, *np.shape(one)), one.dtype) for one in leaves], tree
+        for array, one in zip(self._arrays, leaves, strict=True):
             if array.shape[1:] != np.shape(one):
                 raise ArgumentValueError(
                     f"what the loss returns beside its value has shape {np.shape(one)} here, and {array.shape[1:]} "
                     "before: that of an epoch is one array", instead="a number of rows that batches divide",
                 )
-        return [array[self.done :] for array in arrays]
+        return [array[self.done :] for array in self._arrays]
 
     def put(self, value: Any) -> None:
         """Put the values of the next batch."""
-        for array, leaf in zip(self.room(value), flattened(value)[0], strict=True):
+        leaves, tree = flattened(value)
+        for array, leaf in zip(self.room(leaves, tree), leaves, strict=True):
             array[0] = leaf
         self.done += 1
 
     def so_far(self) -> Any:
         """Return those of all batches until now."""
-        leaves, tree = flattened(self._arrays)
-        return optree.tree_unflatten(tree, [array[: self.done] for array in leaves])
+        return optree.tree_unflatten(self._tree, [array[: self.done] for array in self._arrays])
 
 
 def rows_of(array: Any) -> Any:

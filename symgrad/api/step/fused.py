@@ -50,7 +50,7 @@ class Fused:
         donate: what it is given is written; else copies of it.
         rows: how many of those that it is given are a batch; 0 where all are.
         unused: paths of the parameters that the loss does not use.
-        value: what the loss returns, of zeros.
+        value: the leaves of what the loss returns, of zeros, and their structure.
         halves: the functions.
     """
 
@@ -109,7 +109,7 @@ class Fused:
             Half(entry.call, plan), Half(update.entry.call, update.entry.call.planned(after)), passed, results, between,
             finite=finite, rows=rows,
         )
-        self.value = optree.tree_unflatten(self.values, [like(one.dtype, one.shape) for one in results])
+        self.value = [like(one.dtype, one.shape) for one in results], self.values
         self.numbers = [k for k, leaf in enumerate(leaves) if type(leaf) is int]
 
     @property

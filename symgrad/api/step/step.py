@@ -203,7 +203,7 @@ class Step:
         update = self._compiled(params, grads, state)
         if not update.is_alone:
             return None
-        key = id(entry), id(update), rows, ordered, _kinds((params, state, batch))
+        key = id(entry), id(update), rows, ordered, _kinds(*flattened((params, state, batch)))
         for fused in self._fused:
             if fused.key == key and fused.is_current:
                 return fused
@@ -253,7 +253,8 @@ class Step:
             beside = [np.arange(size + ahead(plain, size)) % size] * ordered
             try:
                 usual, code = (params, _settled(state), given), None
-                leaves, kinds = flattened(usual)[0], _kinds(usual)
+                leaves, tree = flattened(usual)
+                kinds = _kinds(leaves, tree)
                 known = [one for one in self._fused if one.rows == size and one is not missed]
                 fused = next((one for one in known if one.key[3:] == (ordered, kinds) and one.is_current), None)
                 if fused is None:
@@ -261,7 +262,7 @@ class Step:
                 if fused is not None:
                     self._try_first(fused)
                     try:
-                        code = fused.many(leaves, values.room(fused.value), begin, (count - begin) // size)
+                        code = fused.many(leaves, values.room(*fused.value), begin, (count - begin) // size)
                     finally:
                         values.done += fused.steps.done
                         params, state = fused.put_back(leaves, state)
@@ -336,7 +337,7 @@ class Step:
         """
         if self._last is None:
             raise ArgumentError(f"the step of {self.__name__}() has not been called yet", instead="call it first")
-        return self._last.unused  # type: ignore[no-any-return]
+        return self._last.unused
 
     @property
     def touched_rows(self) -> dict[str, int]:
@@ -489,7 +490,7 @@ class Step:
 
     def _compiled(self, params: Tree, grads: dict[str, Any], state: Tree) -> Update:
         """Find or compile the update of parameters by gradients such as these."""
-        key = _kinds((params, state, grads))
+        key = _kinds(*flattened((params, state, grads)))
         with self._lock:
             update = self._updates.get(key)
             if update is None or update.serves(()) is MISS:
@@ -532,7 +533,6 @@ def _settled(state: Tree) -> Tree:
     return _with_numpys(state)
 
 
-def _kinds(tree: Tree) -> tuple[Any, ...]:
+def _kinds(leaves: Sequence[Any], structure: Any) -> tuple[Any, ...]:
     """Return what tells structures of arrays apart that a step in C is planned for."""
-    leaves, structure = flattened(tree)
     return structure, *[(type(leaf), getattr(leaf, "dtype", None), np.shape(leaf)) for leaf in leaves]
