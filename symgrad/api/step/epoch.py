@@ -127,11 +127,11 @@ def in_order(loss: Any) -> Callable[..., Any]:
         *arrays, order = given
         return loss(params, *tree_map(lambda array: batch_rows(array, order), arrays))
 
-    signature, own, order = inspect.signature(in_order), signature_of(loss), inspect.Parameter("order", _PLAIN)
-    names = [] if own is None else [*own.parameters.values(), order]
-    apart = len({p.name for p in names}) == len(names)
-    if names and apart and all(p.kind is _PLAIN and p.default is p.empty for p in names):
-        signature = inspect.Signature(names)
+    signature, own = inspect.signature(in_order), signature_of(loss)
+    names = {} if own is None else dict(own.parameters)
+    if names and all(p.kind is _PLAIN and p.default is p.empty for p in names.values()):
+        order = next(name for name in ("order", "order_", "order__") if name not in names)
+        signature = inspect.Signature([*names.values(), inspect.Parameter(order, _PLAIN)])
     functools.update_wrapper(in_order, loss)
     in_order.__signature__ = signature  # type: ignore[attr-defined]
     return in_order

@@ -124,11 +124,10 @@ class Fused:
 
     def __call__(self, leaves: list[Any], state: Tree) -> Any:
         """Take one step: ``(code, params, state, value)``; None where the arguments are others, or the path is."""
-        if self.numbers:
-            if any(type(leaves[k]) is not int for k in self.numbers):
+        if self.numbers:  # beyond these, a call of the gradient by itself says what does not fit
+            least, most = self.halves[0].call.integers.least, self.halves[0].call.integers.most
+            if not all(type(leaves[k]) is int and least <= leaves[k] <= most for k in self.numbers):
                 return None
-            count = self.update.parameters
-            self.halves[0].call.integers.check([*leaves[:count], *leaves[count + self.tree.child(1).num_leaves :]])
         if not self.donate:
             self.update.copy(leaves)
         found = self.steps.one(self.with_outside(leaves))
