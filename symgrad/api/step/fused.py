@@ -69,7 +69,7 @@ class Fused:
         first, second = [one.call.interface for one in self.halves]
         self.outside = [one.call.outside for one in self.halves if one.call.outside]
         self.values, grads = entry.tree.children()
-        count = update.parameters
+        count = self.tree.child(0).num_leaves
         both = count + self.tree.child(1).num_leaves
         made = [
             Given(port.dtype, shape, len(first.inputs) + k)
@@ -77,7 +77,7 @@ class Fused:
         ]
         results = made[: self.values.num_leaves]
         # Of a table's gradient the update does not take the table's extents, which may be open.
-        self.tables, between, at = {}, list[tuple[int, int]](), count
+        self.tables, between, at = {}, list[tuple[int, int]](), both
         for path, grad, width in zip(grads.entries(), grads.children(), update.widths, strict=True):
             parts = [one.first for one in made[len(results) + len(between) :][: grad.num_leaves]]
             if not grad.is_leaf():
@@ -87,11 +87,10 @@ class Fused:
         shapes = [np.shape(leaf) for leaf in leaves]
         slopes = [made[place - len(first.inputs)].shape for place, other in between if other >= 0]
         read = [np.shape(one) for one in update.entry.call.read()]
-        after = [like(np.int8, shape) for shape in [*update.arrays(shapes[:both], slopes), *read]]
+        after = [like(np.int8, shape) for shape in [*shapes[:both], *slopes, *read]]
         passed = []
         for k, leaf in enumerate(leaves):
-            place, other = k if k < count else k - both + count, update.place(k)
-            place, other = (place, other) if k < count else (-1, other) if k < both else (place, -1)
+            place, other = (k if k < count else -1, k) if k < both else (k - both + count, -1)
             dtype = first.inputs[place].dtype if place >= 0 else second.inputs[other].dtype
             kind: tuple[type, ...] = () if isinstance(leaf, np.ndarray) else (type(leaf),)
             if kind and place < 0:  # of the state: Python's numbers are as good as NumPy's

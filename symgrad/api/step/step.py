@@ -474,7 +474,7 @@ class Step:
         if update is not None and is_alone:
             update.run(leaves, slopes, donate=donate)
         else:
-            new = flattened(self._update(params, grads, usual))[0]
+            new = flattened(self._update(params, usual, grads))[0]
             written = {k: leaves[k] for k in places if donate and isinstance(leaves[k], np.ndarray)}
             for k, old in written.items():
                 if (new[k].shape, new[k].dtype) != (old.shape, old.dtype):
@@ -494,7 +494,7 @@ class Step:
         with self._lock:
             update = self._updates.get(key)
             if update is None or update.serves(()) is MISS:
-                update = self._updates[key] = compiled(self._update, params, grads, state, donate=self.donate)
+                update = self._updates[key] = compiled(self._update, params, state, grads, donate=self.donate)
             return update
 
 

@@ -49,7 +49,7 @@ def updating(optimizer: Any, carried: str | None) -> Callable[..., Any]:
     The others, and what the state holds for them, it does not see; what the loss gives anew, which stands among the
     gradients, takes its parameter's place.
     """
-    def update(params: Tree, grads: dict[str, Any], state: Tree) -> tuple[Tree, Tree]:
+    def update(params: Tree, state: Tree, grads: dict[str, Any]) -> tuple[Tree, Tree]:
         leaves, tree = flattened((params, state))
         paths = tree_paths(params)
         anew = [carried is not None and f"{path}/".startswith(f"{carried}/") for path in paths]
@@ -75,9 +75,8 @@ class Update(NamedTuple):
     """An update of parameters, compiled for arrays of some kinds.
 
     Attributes:
-        entry: its function of parameters, gradients and state.
+        entry: its function of parameters, state and gradients.
         serves: answers `MISS` once the optimizer has changed.
-        parameters: how many leaves they are.
         widths: of how many arrays each gradient is.
         results: for each of its results the leaf of ``(params, state)``, in whose memory it is written.
         fits: each result has the shape and the type of its leaf.
@@ -85,7 +84,6 @@ class Update(NamedTuple):
 
     entry: Entry
     serves: Short
-    parameters: int
     widths: list[int]
     results: list[int]
     fits: bool
@@ -95,22 +93,14 @@ class Update(NamedTuple):
         """Whether it is compiled, has no ways, and writes in place."""
         return self.entry.call.is_compiled and not self.entry.taken and self.fits
 
-    def arrays(self, leaves: Sequence[Any], slopes: Sequence[Any]) -> list[Any]:
-        """Put the leaves of ``(params, state)`` and of the gradients in the order of its arguments."""
-        return [*leaves[: self.parameters], *slopes, *leaves[self.parameters :]]
-
-    def place(self, leaf: int) -> int:
-        """Return where a leaf stands among its arguments."""
-        return leaf if leaf < self.parameters else leaf + sum(self.widths)
-
     def run(self, leaves: list[Any], slopes: Sequence[Any], *, donate: bool) -> None:
         """Update leaves of ``(params, state)`` by gradients: in place, or copies of them."""
         if not donate:
             self.copy(leaves)
-        arrays = self.entry.call.in_place(self.arrays(leaves, slopes))
+        arrays = self.entry.call.in_place([*leaves, *slopes])
         for k in self.results:
             if not isinstance(leaves[k], np.ndarray):
-                leaves[k] = arrays[self.place(k)][()]
+                leaves[k] = arrays[k][()]
 
     def copy(self, leaves: list[Any]) -> None:
         """Put copies in the places of arrays that are written, so that in place has the bits of new arrays."""
@@ -126,42 +116,36 @@ def owned(leaf: Any) -> Any:
 
 
 def compiled(
-    update: Function[..., Any], params: Tree, grads: dict[str, Any], state: Tree, *, donate: bool,
+    update: Function[..., Any], params: Tree, state: Tree, grads: dict[str, Any], *, donate: bool,
 ) -> Update:
     """Compile an update into the memory of what it changes.
 
     Of the gradients only what they are matters. Where a result has another shape or type, it is an error with `donate`.
     """
-    tree, parameters = flattened((params, state))[1], flattened(params)[1].num_leaves
-    widths = [len(flattened(grad)[0]) for grad in grads.values()]
-    results: list[int] = []
-    fits = True
+    tree, results, fits = flattened((params, state))[1], list[int](), True
 
     def change(program: Program, _: Any) -> Program:
         nonlocal fits
-        places = [k if k < parameters else k + sum(widths) for k in range(tree.num_leaves)]
-        changed = [
-            (k, node) for k, node in enumerate(program.results) if program.inputs[places[k]] is not node
-        ]
-        for k, node in changed:
-            was = program.inputs[places[k]]
+        pairs = enumerate(zip(program.inputs, program.results, strict=False))
+        changed = {k: (was, node) for k, (was, node) in pairs if was is not node}
+        for k, (was, node) in changed.items():
             if (was.shape, was.dtype) != (node.shape, node.dtype):
                 fits = False
                 if donate:
                     raise refused(tree, k, node, was)
         if not fits:
             return program
-        results.extend([k for k, _ in changed])
+        results.extend(changed)
         labels = program.labels and [program.labels[k] for k in results]
         return replace(
-            program, outputs=(*[node for _, node in changed], *program.guards),
-            labels=(*labels, *program.labels[len(places) :]),
-            donated=tuple([(places[leaf], k) for k, leaf in enumerate(results)]),
-            spread=frozenset([k for k, leaf in enumerate(results) if leaf < parameters]),
+            program, outputs=(*[node for _, node in changed.values()], *program.guards),
+            labels=(*labels, *program.labels[tree.num_leaves :]),
+            donated=tuple([(leaf, k) for k, leaf in enumerate(results)]),
+            spread=frozenset([k for k, leaf in enumerate(results) if leaf < tree.child(0).num_leaves]),
         )
 
-    entry, serves = update.variant(change, params, grads, state)
-    return Update(entry, serves, parameters, widths, results, fits)
+    entry, serves = update.variant(change, params, state, grads)
+    return Update(entry, serves, [len(flattened(grad)[0]) for grad in grads.values()], results, fits)
 
 
 # -- in place
