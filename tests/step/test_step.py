@@ -112,6 +112,33 @@ def test_a_rate_compiles_nothing():
     assert step.cache_info().compilations == 1
 
 
+RATE = np.float64(0.1)
+
+
+class Descent:
+    """An optimizer of a user's own, which reads a global and an attribute."""
+
+    factor = 1.0
+
+    def init(self, _):
+        return {"t": np.int64(0)}
+
+    def update(self, params, grads, state):
+        return sg.tree_map(lambda p, g: p - RATE * self.factor * g, params, grads), {"t": state["t"] + 1}
+
+
+@pytest.mark.parametrize("carried", [None, "n"])
+def test_what_an_optimizer_reads_from_outside_is_read_anew(carried, monkeypatch):
+    opt, params = Descent(), {"w": np.ones(2), "n": np.int64(0)}
+    step = sg.compile_step(lambda p: (np.sum(p["w"]), p["n"] + 1) if carried else np.sum(p["w"]), opt, carried=carried)
+    found = [step(params, opt.init(params))[0]["w"][0]]
+    monkeypatch.setitem(globals(), "RATE", np.float64(0.2))
+    found.append(step(params, opt.init(params))[0]["w"][0])
+    opt.factor = 2.0
+    found.append(step(params, opt.init(params))[0]["w"][0])
+    np.testing.assert_allclose(found, [0.9, 0.8, 0.6])
+
+
 MATRIX = scipy.sparse.csr_array(np.array([[1.0, 0.0, 2.0], [0.0, 0.0, 3.0]]))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -68,6 +69,8 @@ def updating(optimizer: Any, carried: str | None) -> Callable[..., Any]:
                 leaves[k] = lift(grads[path]).astype(leaves[k].dtype)
         return optree.tree_unflatten(tree, leaves)  # type: ignore[return-value]
 
+    update.__signature__ = inspect.signature(update)  # type: ignore[attr-defined]
+    update.__wrapped__ = optimizer.update  # type: ignore[attr-defined]  # what it reads from outside is noticed
     return update
 
 
