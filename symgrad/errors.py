@@ -158,7 +158,7 @@ class GradientCheckError(SymgradError, AssertionError):
 
 
 class IndexOutOfBounds(SymgradError, IndexError):  # noqa: N818 - a name of the design, and beside IndexError
-    """An index array of a compiled function points outside of the axis it indexes."""
+    """An index is none of an array, or an index array of a compiled function points outside of its axis."""
 
 
 class LeakedTracerError(Refusal, RuntimeError):

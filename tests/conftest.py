@@ -41,8 +41,12 @@ loops, and what compares bits of one computation with those of another. All othe
 is what a program computes, of small arrays.
 """
 
-LONG, PART = 24, 3
-"""Of a table with so many cases by day, one of so many is tried, and the others are left to the night."""
+LONG, PART = 4, 6
+"""Of a table with so many cases two are tried by day and one of so many others, and the rest is left to the night."""
+
+DENSE = ("tests/test_ops_table", "tests/ops/", "tests/test_hard_points", "tests/scipy/test_functions")
+DENSE_LONG, DENSE_PART = 24, 3
+"""Of tables with a case for an operation or a function, which take a tenth of a second each, more are tried."""
 
 TOGETHER = 6
 """So many random programs stand in one test, and in one module of C."""
@@ -74,14 +78,16 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave most cases of long tables to the night, unless cases are asked for by a word of theirs."""
+    """Leave most cases of long tables to the night, unless files or cases are asked for."""
     tables: dict[str, list[pytest.Item]] = {}
     for item in items:
         if "[" in item.nodeid and item.get_closest_marker("nightly") is None:
             tables.setdefault(item.nodeid.partition("[")[0], []).append(item)
-    for cases in tables.values():
-        for k, case in enumerate(cases if len(cases) >= LONG and not config.getoption("keyword") else ()):
-            if k % PART:
+    is_whole = [*config.args] == config.getini("testpaths") and not config.getoption("keyword")
+    for name, cases in tables.items() if is_whole else ():
+        long, part = (DENSE_LONG, DENSE_PART) if name.startswith(DENSE) else (LONG, PART)
+        for k, case in enumerate(cases if len(cases) >= long else ()):
+            if k % part and k != len(cases) - 1:
                 case.add_marker("nightly")
 
 

@@ -150,16 +150,12 @@ class Projection:
         self, f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], static_argnums: Any,
         static_argnames: Any, options: Options, seed: int,
     ) -> None:
-        static: list[Any] = []
+        static: list[Any] = [static_argnums] if isinstance(static_argnums, int) else [*static_argnums]
         self.fun, self.plain = f, f
         while isinstance(self.plain, Function) and self.plain._mode == "jit":  # noqa: SLF001 - a sibling
-            static += list(self.plain._arguments.static)  # noqa: SLF001
+            static += self.plain._arguments.static  # noqa: SLF001
             self.plain = self.plain._fun  # noqa: SLF001
-        numbers = (static_argnums,) if isinstance(static_argnums, int) else tuple(static_argnums)
-        names = (static_argnames,) if isinstance(static_argnames, str) else tuple(static_argnames)
-        static += [*numbers, *names]
-        by_name = [s for s in static if isinstance(s, str)]
-        self.arguments = Arguments(f, [s for s in static if isinstance(s, int)], by_name)
+        self.arguments = Arguments(f, static, static_argnames)
         self.name, self.options, self.rng = self.arguments.name, options, np.random.default_rng(seed)
         call = self.arguments.split(args, kwargs)
         self.signature = self.arguments.describe(call)
@@ -398,10 +394,37 @@ def check_grads(
     if args is not None and not isinstance(args, (tuple, list)):
         raise ArgumentError(f"check_grads takes the arguments as a tuple, not {type(args).__name__}", instead="(x,)")
     wanted = frozenset([modes] if isinstance(modes, str) else modes)
-    compiled = (kwargs or {}, static_argnums, static_argnames, options or Options(), seed)
-    compared = (order, wanted, eps, mode, atol or 0.0, rtol, elements)
-    calls = _op_calls(f, seed) if args is None else [(f, tuple(args))]
-    first, *others = [_check_call(call, given, compiled, *compared) for call, given in calls]
+
+    def once(call: Callable[..., Any], given: tuple[Any, ...]) -> Report:
+        problem = Projection(call, given, kwargs or {}, static_argnums, static_argnames, options or Options(), seed)
+        reference = Reference(problem.number, problem.wide, eps)
+        if mode != "central":
+            reference.try_complex(problem.direction())
+            if mode == "complex-step" and not reference.complex:
+                what = f"{problem.name}() has no complex path: {reference.why_not}"
+                raise ArgumentValueError(what, instead='mode="central"')
+        method = "complex step" if reference.complex else "central differences"
+        report = Report(problem.name, method, (1, 2)[:order])
+        _Comparison(problem, reference, report, atol or 0.0, rtol, elements).all(wanted)
+        return report
+
+    def checked(*call: Any) -> Report:
+        """Check a call with the rules in force; where these give another derivative, also without them, and say so."""
+        apart = ""
+        with noted() as seen:
+            try:
+                report = once(*call)
+            except (GradientCheckError, NoGradient) as error:
+                if not seen:
+                    raise
+                apart = error.what
+        if apart:
+            with noted(heed=False):
+                report = once(*call)
+        report.overridden, report.apart = tuple(seen), apart
+        return report
+
+    first, *others = [checked(*call) for call in (_op_calls(f, seed) if args is None else [(f, tuple(args))])]
     for other in others:
         first.derivatives += other.derivatives
         first.worst, first.loose = max(first.worst, other.worst), first.loose + other.loose
@@ -433,40 +456,6 @@ def _op_calls(op: Any, seed: int) -> list[tuple[Callable[..., Any], tuple[Any, .
         return calls
     each = found.sample if type(found.sample) is tuple else (found.sample,) * found.arity
     return [(found, tuple([domain.draw(rng, SHAPE) for domain in each]))]
-
-
-def _check_call(
-    call: Callable[..., Any], args: tuple[Any, ...], compiled: tuple[Any, ...], order: int, modes: frozenset[str],
-    eps: float | None, mode: str | None, atol: float, rtol: float | None, elements: int,
-) -> Report:
-    """Check one call with the rules in force; where these give another derivative, also without them, and say so."""
-
-    def once() -> Report:
-        problem = Projection(call, args, *compiled)
-        reference = Reference(problem.number, problem.wide, eps)
-        if mode != "central":
-            reference.try_complex(problem.direction())
-            if mode == "complex-step" and not reference.complex:
-                what = f"{problem.name}() has no complex path: {reference.why_not}"
-                raise ArgumentValueError(what, instead='mode="central"')
-        method = "complex step" if reference.complex else "central differences"
-        report = Report(problem.name, method, (1, 2)[:order])
-        _Comparison(problem, reference, report, atol, rtol, elements).all(modes)
-        return report
-
-    apart = ""
-    with noted() as seen:
-        try:
-            report = once()
-        except (GradientCheckError, NoGradient) as error:
-            if not seen:
-                raise
-            apart = error.what
-    if apart:
-        with noted(heed=False):
-            report = once()
-    report.overridden, report.apart = tuple(seen), apart
-    return report
 
 
 @dataclass
@@ -545,12 +534,11 @@ class _Comparison:
         if self.gradients is None:
             self.compare(place, found, direction, 1.0, ROUNDING * max(abs(found), value))
         else:
-            parts = [g * d for g, d in zip(self.gradients, direction, strict=True)]
+            parts, before = [g * d for g, d in zip(self.gradients, direction, strict=True)], self.report.derivatives
             floor = ROUNDING * max(sum(float(np.sum(np.abs(p))) for p in parts), value)
             expected = sum(float(np.sum(p)) for p in parts)
-            allowed = float(self.allowed(found, expected, 0.0, floor, "complex step"))
-            if not _agree(found, expected, allowed):
-                self.wrong.append(Difference(1, place, found, expected, allowed, "reverse mode"))
+            self.judge(1, lambda _: place, found, expected, 0.0, floor, "reverse mode", "complex step")
+            self.report.derivatives = before  # the same derivatives once more
         self.finish()
 
     def compare(self, place: str, compiled: float, direction: Arrays, start: float, floor: float) -> bool:
@@ -558,21 +546,33 @@ class _Comparison:
         method, error = self.report.method, 0.0
         if self.reference.complex:
             numerical = float(np.imag(self.reference.value(self.reference.moved(direction, 1j * TINY))) / TINY)
-            if not _agree(compiled, numerical, float(self.allowed(compiled, numerical, 0.0, floor, method))):
+            if not _agree(compiled, numerical, self.allowed(compiled, numerical, 0.0, floor, method)):
                 central, estimate = self.reference.central(direction, start)
                 if not self.reference.agree(numerical, central, estimate):  # not analytic just here
                     method, numerical, error = "central differences", central, estimate
         else:
             numerical, error = self.reference.central(direction, start)
-        allowed = float(self.allowed(compiled, numerical, error, floor, method))
-        self.report.derivatives += 1
-        if not _agree(compiled, numerical, allowed):
-            self.wrong.append(Difference(1, place, compiled, numerical, allowed, method))
-            return False
-        if np.isfinite(compiled - numerical) and allowed > 0:
-            self.report.worst = max(self.report.worst, abs(compiled - numerical) / allowed)
-        self.report.loose += error > LOOSE * max(abs(compiled), abs(numerical), floor / ROUNDING)
-        return True
+        return self.judge(1, lambda _: place, compiled, numerical, error, floor, method, method)
+
+    def judge(
+        self, order: int, place: Callable[[int], str], compiled: Any, numerical: Any, error: Any, floor: float,
+        method: str, kind: str,
+    ) -> bool:
+        """Note how derivatives, each at its place, agree with what a method finds, and those that do not."""
+        allowed = self.allowed(compiled, numerical, error, floor, kind)
+        compiled, numerical, error, allowed = map(np.atleast_1d, (compiled, numerical, error, allowed))
+        same = _agree(compiled, numerical, allowed)
+        with np.errstate(invalid="ignore"):
+            apart = np.abs(compiled - numerical)
+        good = same & np.isfinite(apart) & (allowed > 0)
+        self.report.derivatives += same.size
+        self.report.worst = max(self.report.worst, float(np.max(apart[good] / allowed[good], initial=0.0)))
+        size = np.maximum(np.maximum(np.abs(compiled), np.abs(numerical)), floor / ROUNDING)
+        self.report.loose += int(np.sum(error > LOOSE * size))
+        for at in map(int, np.flatnonzero(~same)):
+            one, other, most = [float(array.flat[at]) for array in (compiled, numerical, allowed)]
+            self.wrong.append(Difference(order, place(at), one, other, most, method))
+        return bool(same.all())
 
     def second(self, d: Arrays, v: Arrays, found: Any, derivatives: Function[..., Any], modes: frozenset[str]) -> None:
         """Compare the derivative of the gradient along a direction v, in reverse mode and in forward mode."""
@@ -596,9 +596,10 @@ class _Comparison:
         for mode in [one for one in ("rev", "fwd") if one in modes]:
             exact = _in_float64(found[mode])
             parts = zip(problem.wide, exact, np.split(numerical, sizes), np.split(error, sizes), strict=True)
-            before = self.report.derivatives
+            before, how = self.report.derivatives, f" {FORWARD}" * (mode == "fwd")
             for k, (x, h, n, e) in enumerate(parts):
-                self.all_of(2, k, h, n.reshape(x.shape), e.reshape(x.shape), _floor(h, along, x), method, mode)
+                places = partial(self.element, k, how)
+                self.judge(2, places, h.ravel(), n, e, _floor(h, along, x), method, "central differences")
             if problem.narrow:
                 self.narrowed(2, single[mode], exact)
             self.finish()
@@ -609,30 +610,12 @@ class _Comparison:
         """Compare what was computed in float32 with the same in float64."""
         for k, (narrow, wide) in enumerate(zip(_in_float64(found), exact, strict=True)):
             floor = 64 * float(np.finfo(np.float32).eps) * _largest_finite(wide)
-            self.all_of(order, k, narrow, wide, np.zeros(wide.shape), floor, "the same in float64")
+            places, method = partial(self.element, k, ""), "the same in float64"
+            self.judge(order, places, narrow, wide, np.zeros(wide.shape), floor, method, "float64")
 
-    def all_of(
-        self, order: int, k: int, compiled: Any, numerical: Any, error: Any, floor: float, method: str,
-        mode: str = "rev",
-    ) -> None:
-        """Compare the derivatives by all elements of one argument."""
-        how = f" {FORWARD}" if mode == "fwd" else ""
-        kind = "float64" if method.endswith("float64") else "central differences"
-        allowed = np.atleast_1d(self.allowed(compiled, numerical, error, floor, kind))
-        compiled, numerical, error = np.atleast_1d(compiled), np.atleast_1d(numerical), np.atleast_1d(error)
-        with np.errstate(invalid="ignore"):
-            apart = np.abs(compiled - numerical)
-            same = ((apart <= allowed) & np.isfinite(allowed)) | (compiled == numerical)
-        same |= np.isnan(compiled) & np.isnan(numerical)
-        self.report.derivatives += same.size
-        good = same & np.isfinite(apart) & (allowed > 0)
-        self.report.worst = max(self.report.worst, float(np.max(apart[good] / allowed[good], initial=0.0)))
-        size = np.maximum(np.maximum(np.abs(compiled), np.abs(numerical)), floor / ROUNDING)
-        self.report.loose += int(np.sum(error > LOOSE * size))
-        for at in np.flatnonzero(~same):
-            one, other, most = [float(array.flat[at]) for array in (compiled, numerical, allowed)]
-            place = self.place(k, (int(at), int(at) + 1)) + how
-            self.wrong.append(Difference(order, place, one, other, most, method))
+    def element(self, k: int, how: str, at: int) -> str:
+        """Write an element as the user would, by its number, and how it was derived."""
+        return self.place(k, (at, at + 1)) + how
 
     def allowed(self, one: Any, other: Any, error: Any, floor: float, kind: str) -> Any:
         """Return how far two values of one derivative may be apart."""
@@ -678,6 +661,8 @@ def _floor(g: Any, value: float, x: Any) -> float:
     return ROUNDING * max(_largest_finite(g), size)
 
 
-def _agree(one: float, other: float, allowed: float) -> bool:
-    """Whether two values of a derivative agree; an infinity or NaN only with the same."""
-    return one == other or (np.isnan(one) and np.isnan(other)) or bool(abs(one - other) <= allowed < np.inf)
+def _agree(one: Any, other: Any, allowed: Any) -> Any:
+    """Whether values of derivatives agree; an infinity or NaN only with the same."""
+    with np.errstate(invalid="ignore"):
+        near = (np.abs(one - other) <= allowed) & np.isfinite(allowed)
+    return (one == other) | (np.isnan(one) & np.isnan(other)) | near

@@ -73,7 +73,12 @@ def from_sympy(expression: Any, args: Sequence[Any] | None = None, **settings: A
         for arg, value in zip(args, signature.bind(*values, **named).args, strict=True):
             for key, place in _element_places(_immutable(arg), value):
                 known[key] = value[place] if place else value
-                _bind_extents(key, known)
+                shape, actual = getattr(key, "shape", ()), np.shape(known[key])
+                for k, dim in enumerate(shape or ()):  # extents that its symbol has
+                    if len(actual) != len(shape) or (dim.is_Integer and actual[k] != int(dim)):
+                        raise ShapeError(f"the argument {key} has the shape {shape_of(known[key])}, not {tuple(shape)}")
+                    if dim.is_Symbol:
+                        known.setdefault(dim, actual[k])
         return optree.tree_unflatten(structure, list(in_numpy(whole, known)))
 
     formula.__signature__ = signature  # type: ignore[attr-defined]
@@ -104,19 +109,6 @@ def _element_places(arg: Any, value: Any = None) -> Iterator[tuple[Any, tuple[in
     if value is not None and shape_of(value) != items.shape:
         raise ShapeError(f"the argument for {arg} has the shape {shape_of(value)}, not {items.shape}")
     yield from ((item, place) for place, item in np.ndenumerate(items))
-
-
-def _bind_extents(key: Any, known: dict[Any, Any]) -> None:
-    """Learn of an array what its symbol says its extents are."""
-    shape = getattr(key, "shape", None)
-    if shape is None:
-        return
-    actual = np.shape(known[key])
-    for k, dim in enumerate(shape):
-        if len(actual) != len(shape) or (dim.is_Integer and actual[k] != int(dim)):
-            raise ShapeError(f"the argument {key} has the shape {shape_of(known[key])}, not {tuple(shape)}")
-        if dim.is_Symbol and dim not in known:
-            known[dim] = actual[k]
 
 
 def _require_words(whole: Any, known: set[Any]) -> None:

@@ -31,11 +31,7 @@ def solve_triangular(a: Any, b: Any, trans: int | str = 0, lower: bool = False, 
     >>> solve_triangular(np.array([[2.0, 0.0], [1.0, 1.0]]), np.array([2.0, 3.0]), lower=True)
     array([1., 2.])
     """
-    from symgrad.ops import load
-    from symgrad.ops.linalg.systems import solve_triangular as solved
-
-    load()
-    return solved(a, b, trans, lower, unit_diagonal)
+    return _systems().solve_triangular(a, b, trans, lower, unit_diagonal)
 
 
 def cho_factor(a: Any, lower: bool = False) -> tuple[Any, bool]:
@@ -51,11 +47,7 @@ def cho_factor(a: Any, lower: bool = False) -> tuple[Any, bool]:
     Raises:
         LinAlgError: a is not positive definite, or no square matrix.
     """
-    from symgrad.ops import load
-    from symgrad.ops.linalg.systems import cholesky
-
-    load()
-    return cholesky(a, upper=not lower), lower
+    return _systems().cholesky(a, upper=not lower), lower
 
 
 def cho_solve(c_and_lower: tuple[Any, bool], b: Any) -> Any:
@@ -76,8 +68,13 @@ def cho_solve(c_and_lower: tuple[Any, bool], b: Any) -> Any:
     >>> cho_solve((np.linalg.cholesky(np.array([[4.0, 0.0], [0.0, 1.0]])), True), np.array([8.0, 3.0]))
     array([2., 3.])
     """
+    return _systems().cho_solve(c_and_lower, b)
+
+
+def _systems() -> Any:
+    """Load the ops, which takes a while, and return those of systems of equations."""
     from symgrad.ops import load
-    from symgrad.ops.linalg.systems import cho_solve as solved
+    from symgrad.ops.linalg import systems
 
     load()
-    return solved(c_and_lower, b)
+    return systems

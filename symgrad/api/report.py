@@ -299,10 +299,9 @@ def _memory_lines(stages: Stages) -> list[str]:
     found = memory_of(stages)
     said = [f"peak {found.peak} bytes: workspace {found.workspace}, stack {found.stack}"]
     for b in found.buffers:
-        if b.place not in {Place.STACK.value, Place.WORKSPACE.value}:
-            continue
-        what = f"[{', '.join(map(str, b.shape))}] {b.dtype.name}"
-        said.append(f"{b.name} ({b.place}): {what}, {_line_shown(b.line)}, from statement {b.first} to {b.last}")
+        if b.place in {Place.STACK.value, Place.WORKSPACE.value}:
+            what = f"[{', '.join(map(str, b.shape))}] {b.dtype.name}"
+            said.append(f"{b.name} ({b.place}): {what}, {_line_shown(b.line)}, from statement {b.first} to {b.last}")
     return said
 
 
@@ -333,12 +332,9 @@ def _vector_functions(program: LoopProgram, stages: Stages) -> list[str]:
         for name in counting.operations(statement)[1]:
             (vector if around and around[-1].walk is Walk.LANES else scalar).setdefault(name)
     able = stages.target.simd_math if not stages.options.precise else frozenset()
-    said = []
-    for name in sorted(vector):
-        known = "by the vector library" if name in able else "in lanes where the compiler can"
-        said.append(f"{name}: {known}")
-    said += [f"{name}: one at a time, where its loop has no lanes" for name in sorted(scalar)]
-    return said
+    known = {True: "by the vector library", False: "in lanes where the compiler can"}
+    said = [f"{name}: {known[name in able]}" for name in sorted(vector)]
+    return said + [f"{name}: one at a time, where its loop has no lanes" for name in sorted(scalar)]
 
 
 def _steep_lines(program: Program) -> list[str]:

@@ -172,32 +172,25 @@ def _caller_of_c(call: Call, arrays: Arrays, results: Arrays, out: Any) -> Calla
         scratch = ffi.from_buffer("char[]", allocator(options)(plan.workspace)) if plan.workspace else ffi.NULL
         function, arguments = plan.function, [*pointers, *plan.passed[len(interface.data) :], scratch, *plan.last]
 
+    def run() -> Any:
+        code = function(*arguments)
+        if code:
+            raise call.failure(code, arrays)
+        return out
+
+    def run_alone() -> Any:
+        if not lock.acquire(blocking=False):
+            raise BusyError("this bound call is running already", instead="bind once for each thread")
+        try:
+            if interface.threaded and (count := threads(options)) != team:
+                prepare(count)
+            return run()
+        finally:
+            lock.release()
+
     prepare(threads(options) if interface.threaded else 1)
-    if interface.threaded or interface.workspace != 0:
-
-        def run() -> Any:
-            if not lock.acquire(blocking=False):
-                raise BusyError("this bound call is running already", instead="bind once for each thread")
-            try:
-                if interface.threaded and (count := threads(options)) != team:
-                    prepare(count)
-                code = function(*arguments)
-            finally:
-                lock.release()
-            if code:
-                raise call.failure(code, arrays)
-            return out
-    else:
-        entry, passed = function, arguments
-
-        def run() -> Any:
-            code = entry(*passed)
-            if code:
-                raise call.failure(code, arrays)
-            return out
-
     vars(run)["held"] = held
-    return run
+    return run_alone if interface.threaded or interface.workspace != 0 else run
 
 
 # -- callbacks

@@ -34,7 +34,7 @@ from symgrad.build.load import Library, ffi
 from symgrad.build.pool import BLOCK_LEAST, pooled
 from symgrad.build.threads import changes, threads
 from symgrad.errors import FAILED, IndexOutOfBounds, LinAlgError, Line, Missed, SymgradError
-from symgrad.ir.evaluate import evaluate
+from symgrad.ir.evaluate import evaluate, stray_index
 from symgrad.ir.index.shapes import Shape, bare, is_static
 from symgrad.ir.program import Program
 from symgrad.ir.requirements import REMEMBERED, require, unmet
@@ -512,8 +512,6 @@ class Call:
             return FAILED.get(str(check.what), LinAlgError)(str(check.what), line=check.line)
         pairs = [zip(p.shape, np.shape(a), strict=True) for p, a in zip(self.interface.inputs, leaves, strict=True)]
         extent = evaluated(check.extent, {str(dim): size for each in pairs for dim, size in each})
-        from symgrad.ir.stray import stray_index
-
         found = stray_index(self.program, [np.asarray(leaf) for leaf in leaves], check.line)
         what = ""
         if found is not None:

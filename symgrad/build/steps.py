@@ -252,7 +252,10 @@ class Steps:
                     return None
                 array[()] = leaves[k]
             held = True
-            objects = self._objects(leaves, results)
+            given = [*leaves, *results]
+            for k, _, array in self._numbers:
+                given[k] = array
+            objects = tuple(given)
             self._count[0] = 0
             arguments = (id(objects), *self._passed)
             each = LONG // max(1, self._work)
@@ -290,14 +293,6 @@ class Steps:
             return int(self._function(*arguments))
         finally:
             load.end_team()
-
-    def _objects(self, leaves: list[Any], results: Arrays) -> tuple[Any, ...]:
-        if not self._numbers:
-            return (*leaves, *results)
-        objects = [*leaves, *results]
-        for k, _, array in self._numbers:
-            objects[k] = array
-        return tuple(objects)
 
 
 def _arrays(call: Call) -> int:

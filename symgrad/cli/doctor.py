@@ -15,7 +15,7 @@ import symgrad as sg
 from symgrad.build import threads
 from symgrad.build.cache import store as cache
 from symgrad.build.toolchain import find as toolchain
-from symgrad.build.toolchain.capabilities import Capabilities
+from symgrad.build.toolchain.find import Capabilities
 
 Rows = list[list[str]]
 
@@ -27,27 +27,15 @@ def findings() -> Rows:
     """List everything; a machine without a compiler is a finding too."""
     import scipy
 
-    return [
-        ["symgrad", sg.__version__],
-        ["Python", f"{platform.python_version()} ({platform.python_implementation()})"],
-        ["system", f"{platform.system()} {platform.release()} {platform.machine()}"],
-        ["processor", toolchain.features()],
-        ["threads", str(threads.threads(sg.Options()))],
-        *_compiler(), ["BLAS of NumPy", _blas_of(np)], ["BLAS of SciPy", _blas_of(scipy)], *cached(),
-        *[[f"package {name}", _version(name)] for name in PACKAGES],
-    ]
-
-
-def _compiler() -> Rows:
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         found = toolchain.find(sg.Options())
     slower = "none: programs run by NumPy, correct but slower"
-    rows = [["compiler", slower if found is None else shlex.join(found.argv)]]
+    compiler = [["compiler", slower if found is None else shlex.join(found.argv)]]
     if found is not None:
         target = found.target
         plain = sorted(name for name in target.simd_math if not (name.endswith("f") and name[:-1] in target.simd_math))
-        rows += [
+        compiler += [
             ["compiler version", found.version],
             ["flags", " ".join([*found.flags, *found.libraries])],
             ["OpenMP", "yes" if target.openmp else "no: calls are serial"],
@@ -56,7 +44,16 @@ def _compiler() -> Rows:
             ["vector width", _vector_width(found.known)],
             ["permutations", "right" if found.known.permutes else "wrong, of eight doubles: kept out of its way"],
         ]
-    return rows + [["warning", str(w.message)] for w in said]
+    return [
+        ["symgrad", sg.__version__],
+        ["Python", f"{platform.python_version()} ({platform.python_implementation()})"],
+        ["system", f"{platform.system()} {platform.release()} {platform.machine()}"],
+        ["processor", toolchain.features()],
+        ["threads", str(threads.threads(sg.Options()))],
+        *compiler, *[["warning", str(w.message)] for w in said],
+        ["BLAS of NumPy", _blas_of(np)], ["BLAS of SciPy", _blas_of(scipy)], *cached(),
+        *[[f"package {name}", _version(name)] for name in PACKAGES],
+    ]
 
 
 def _vector_width(known: Capabilities) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby
+from itertools import accumulate, groupby
 from typing import TYPE_CHECKING, Any
 
 from symgrad.errors import ArgumentError, Line
@@ -60,11 +60,6 @@ class Core:
     view: FunctionView
     functions: Functions
     target: Target
-
-    @property
-    def arguments(self) -> list[tuple[str, str]]:
-        """Its parameters, as type and name."""
-        return self.functions.arguments
 
     @property
     def held(self) -> list[tuple[Array, str]]:
@@ -327,14 +322,13 @@ def _dispatch(made: Exported) -> DispatchView:
     numbers = {id(entry): k for k, entry in enumerate(entries, 1)}
     views = []
     for k, path in enumerate(made.each):
-        guards = [(check, check.what) for check in path.core.loops.checks if type(check.what) is int]
-        following = [entries[k].known(number, entries[: k + 1])[0] for _, number in guards]
-        misses = [
-            (check.number, numbers.get(id(entry), 0), comment(str(check.line)))
-            for (check, _), entry in zip(guards, following, strict=True)
-        ]
+        misses = []
+        for check in path.core.loops.checks:
+            if type(check.what) is int:
+                following, _ = entries[k].known(check.what, entries[: k + 1])
+                misses.append((check.number, numbers.get(id(following), 0), comment(str(check.line))))
         views.append(PathView(path.core.name, path.first, _requirements(path), tuple(misses)))
-    given = made.core.arguments
+    given = made.core.functions.arguments
     return DispatchView(
         tuple([f"{kind}{name}" for kind, name in given]), tuple([name for _, name in given]), tuple(views)
     )
@@ -360,23 +354,18 @@ def error_views(functions: Sequence[Exported]) -> list[ErrorView]:
 
 def watch_view(made: Cores, of: str, first: int) -> WatchView:
     """Describe the core that looks at every value, under the core's own name."""
-    values = made.watch.values
-    starts: list[int] = [0]
-    reads: list[int] = []
-    for value in values:
-        reads += value.reads
-        starts.append(len(reads))
-    own = [name for _, name in made.core.arguments]
-    given = [name for _, name in made.watched.arguments]
+    values, parameters = made.watch.values, made.core.functions.arguments
+    starts = [0, *accumulate([len(value.reads) for value in values])]
+    reads = [number for value in values for number in value.reads]
+    given = [name for _, name in made.watched.functions.arguments]
     messages = [
-        ErrorView(first + k, c_string(f"{value.line or of}: {made.watch.message(k)}"))
-        for k, value in enumerate(values)
+        ErrorView(first + k, c_string(f"{value.line or of}: {made.watch.message(k)}")) for k, value in enumerate(values)
     ]
     return WatchView(
-        made.core.name, tuple([f"{kind}{name}" for kind, name in made.core.arguments]),
+        made.core.name, tuple([f"{kind}{name}" for kind, name in parameters]),
         tuple(["sg_bad" if name == "sg_flags" else name for name in given]),
-        tuple([name for name in own if name not in given]), max(1, len(values)), tuple(starts), tuple(reads or [0]),
-        tuple(made.watch.results), first, tuple(messages),
+        tuple([name for _, name in parameters if name not in given]), max(1, len(values)), tuple(starts),
+        tuple(reads or [0]), tuple(made.watch.results), first, tuple(messages),
     )
 
 

@@ -13,32 +13,10 @@ from typing import TYPE_CHECKING, Any
 from symgrad.api.call.arguments import Argnums
 from symgrad.api.report import cost_of, memory_of
 from symgrad.build.toolchain.compiler import rows_of_eight
+from symgrad.emit import functions as code
+from symgrad.emit import record
 from symgrad.emit.derive import derive
 from symgrad.emit.files import FORMAT, REPORT, Package, checksum, refuse_foreign, write_files
-from symgrad.emit.functions import (
-    EMBEDDED,
-    FAST,
-    PORTABLE,
-    c_string,
-    cores_text,
-    entry_view,
-    error_views,
-    exported,
-    python_view,
-    size_calls,
-    stack_bound,
-    watch_view,
-)
-from symgrad.emit.record import (
-    Runner,
-    case_view,
-    difference_view,
-    differences,
-    formula_types,
-    never_finite,
-    recorded,
-    refusals,
-)
 from symgrad.errors import ArgumentError, ArgumentValueError, Line, warn
 from symgrad.ir.names import comment, identifier
 from symgrad.ir.text import as_text
@@ -92,7 +70,7 @@ LIBRARY = frozenset(
 COMPILER = re.compile(r"[\w./+=:,@ -]{1,200}")
 """What a compiler's name may consist of: it goes into a Makefile."""
 
-PROFILES = {"embedded": PORTABLE, "fast": Options()}
+PROFILES = {"embedded": code.PORTABLE, "fast": Options()}
 
 NOT_FINITE = 10_000
 """The first status of a value that is not finite."""
@@ -156,7 +134,7 @@ def request(
             f"{chosen!r} cannot name a module of C",
             instead=f"{setting('name', identifier(chosen or 'module'), cli=cli)}, for example",
         )
-    if chosen in RESERVED or chosen in LIBRARY:
+    if chosen in RESERVED | LIBRARY:
         raise ArgumentValueError(
             f"a module of C cannot be named {chosen!r}: a header, a library, a function of C's or a target of make has "
             "that name", instead=setting("name", f"{chosen}_module", cli=cli),
@@ -188,14 +166,14 @@ def emit_calls(
         raise ArgumentError("two functions have one name", instead="other names, or a package for each")
     refuse_foreign(asked.out, {"Makefile": ""})  # before anything is computed
     names = _exported_names([call.plain_name for call in calls], whats, asked, max(len(c.examples) for c in calls))
-    target = FAST if asked.fast else EMBEDDED
+    target = code.FAST if asked.fast else code.EMBEDDED
     functions: list[Exported] = []
     for call, by in zip(calls, wrt, strict=True):
         for what in whats:
             first = sum(path.statuses for made in functions for path in made.each)
             options = replace(asked.options, paths=max(1, len(call.examples)))
             derivative = derive(what, call, by, options, "--wrt" if asked.cli else "wrt=")
-            made = exported(names[len(functions)], derivative, asked.options, target, asked.name, first)
+            made = code.exported(names[len(functions)], derivative, asked.options, target, asked.name, first)
             functions.append(made)
     open_extents = {name for made in functions for name in made.extents}
     for name, value in (asked.sizes or {}).items():
@@ -215,10 +193,7 @@ def emit_calls(
     programs = [as_text(path.lowered.program) for made in functions for path in made.each]
     made_of = [view.version, view.name, view.profile, *[made.name for made in functions], *programs]
     report = {
-        "format": FORMAT,
-        "generator": f"symgrad {view.version}",
-        "module": view.name,
-        "profile": view.profile,
+        "format": FORMAT, "generator": f"symgrad {view.version}", "module": view.name, "profile": view.profile,
         "functions": [_function_report(made, asked, skipped=made.name in skipped) for made in functions],
         "provenance": hashlib.sha256("\0".join(made_of).encode(errors="backslashreplace")).hexdigest(),
         "files": {name: checksum(text.encode()) for name, text in texts.items()},
@@ -255,31 +230,31 @@ def _module_view(functions: Sequence[Exported], asked: Request) -> tuple[ModuleV
     for name in asked.units or {}:
         if name not in known:
             raise ArgumentValueError(f"a unit for {name}, which is no array here", instead=", ".join(sorted(known)))
-    units = {name: c_string(unit) for name, unit in (asked.units or {}).items()}
-    entries = [entry_view(made, pad, units, threads=fast) for made in functions]
-    watches, first = [], NOT_FINITE
-    for path, of in [(path, made.derivative.of.name) for made in functions for path in made.each]:
-        watches.append(watch_view(path, of, first))
-        first += len(path.watch.values)
+    units = {name: code.c_string(unit) for name, unit in (asked.units or {}).items()}
+    entries = [code.entry_view(made, pad, units, threads=fast) for made in functions]
+    watches, first, paths = [], NOT_FINITE, [path for made in functions for path in made.each]
+    for made in functions:
+        for path in made.each:
+            watches.append(code.watch_view(path, made.derivative.of.name, first))
+            first += len(path.watch.values)
     # Recorded calls and finite differences: of a function where none agree, the package says so.
     cases, compared, skipped, remarks = [], [], [], []
     for made in functions:
         derivative = made.derivative
-        run = Runner(derivative.lowered, derivative.outputs)
-        calls = recorded(made, run, asked.sizes or {}, asked.seed, threads=fast)
-        cases += [case_view(made, at, number, threads=fast) for number, at in enumerate(calls, 1)]
-        if nowhere := never_finite(calls):
+        run = record.Runner(derivative.lowered, derivative.outputs)
+        calls = record.recorded(made, run, asked.sizes or {}, asked.seed, threads=fast)
+        cases += [record.case_view(made, at, number, threads=fast) for number, at in enumerate(calls, 1)]
+        if nowhere := record.never_finite(calls):
             text = f"{made.name} gives no finite {' and no finite '.join(nowhere)} at any arguments that were tried"
             remarks.append(f"`{made.name}`: {text}; its test compares NaN with NaN.")
             others = "--size and --seed" if asked.cli else "sizes= and seed="
-            message = f"{text}: its test compares NaN with NaN; {others} choose others"
-            warn(message)
+            warn(f"{text}: its test compares NaN with NaN; {others} choose others")
         if derivative.base is None:
             continue
         for k in range(len(made.each)):
             own = [call for call in calls if call.path == k]
-            if own and (found := differences(derivative, run, own, asked.seed)) is not None:
-                compared.append(difference_view(made, found, threads=fast))
+            if own and (found := record.differences(derivative, run, own, asked.seed)) is not None:
+                compared.append(record.difference_view(made, found, threads=fast))
                 continue
             skipped.append(made.name)
             where = f" on path {k + 1}" if made.branched else ""
@@ -290,45 +265,36 @@ def _module_view(functions: Sequence[Exported], asked: Request) -> tuple[ModuleV
             )
     spoken = " ".join([call for one in compared for call in (one.plus, one.minus)])
     bases = [base for made in functions for base in made.bases if f"{base.name}(" in spoken]
-    main, words = cores_text([path.core for made in functions for path in made.each]), asked.cc.split()
-    origin = ", ".join(dict.fromkeys(c_string(made.origin) for made in functions))
+    main, words = code.cores_text([path.core for path in paths]), asked.cc.split()
+    origin = ", ".join(dict.fromkeys(code.c_string(made.origin) for made in functions))
     tolerances = sorted({o.relative for c in cases for o in c.outputs if o.relative not in {"", "0.0"}}) or ["0"]
     view = ModuleView(
-        name=asked.name, upper=upper, version=__version__, origin=origin, description=c_string(entries[0].summary),
-        profile=asked.profile, threads=fast, blas=asked.options.blas, team=TEAM, body=main,
-        check_body=cores_text([path.watched for made in functions for path in made.each]), base_body=cores_text(bases),
-        entries=tuple(entries),
-        watches=tuple(watches), errors=tuple(error_views(functions)), not_finite=NOT_FINITE,
-        calls=size_calls(entries), cases=tuple(cases),
-        case_count=len(cases), formula_types=formula_types(cases, compared), differences=tuple(compared),
-        refusals=tuple([r for made in functions for r in refusals(made, upper, threads=fast)]),
-        tolerances=tuple(tolerances), **_building(asked, main), cc=asked.cc,
+        name=asked.name, upper=upper, version=__version__, origin=origin, profile=asked.profile, threads=fast,
+        description=code.c_string(entries[0].summary), blas=asked.options.blas, team=TEAM, body=main,
+        check_body=code.cores_text([path.watched for path in paths]), base_body=code.cores_text(bases),
+        entries=tuple(entries), watches=tuple(watches), errors=tuple(code.error_views(functions)),
+        not_finite=NOT_FINITE, calls=code.size_calls(entries), cases=tuple(cases), case_count=len(cases),
+        formula_types=record.formula_types(cases, compared), differences=tuple(compared),
+        refusals=tuple([r for made in functions for r in record.refusals(made, upper, threads=fast)]),
+        tolerances=tuple(tolerances), **_building(asked, main), cc=asked.cc, remarks=tuple(remarks),
         ar=" ".join([*words[: words.index("cc")], "ar"]) if "cc" in words[1:] else "",  # zig brings its own archiver
-        remarks=tuple(remarks),
-        python=tuple([python_view(made, threads=fast) for made in functions]) if asked.python else (),
+        python=tuple([code.python_view(made, threads=fast) for made in functions]) if asked.python else (),
     )
     return view, skipped
 
 
 def _building(asked: Request, text: str) -> dict[str, Any]:
     """Choose what make, CMake and the linker are told."""
-    exact = "-ffp-contract=off"
-    if not asked.fast:
-        return {
-            "settings": {"OPT": f"-O2 {exact}"}, "cmake_flags": (exact,), "link_flags": ("-lm",),
-            "python_flags": ("-O2", exact),
-        }
-    # gcc 12.2 permutes vectors of AVX-512 wrong, and copies known constants wrong; loops are no slower without.
-    whole = ("-fno-tree-slp-vectorize", "-fno-tree-loop-distribute-patterns")
-    flags = ("-fno-math-errno", "-fno-trapping-math", exact, *whole)
+    level, flags, openmp, settings, width = "-O2", ["-ffp-contract=off"], list[str](), dict[str, str](), 512
+    if asked.fast:
+        # gcc 12.2 permutes vectors of AVX-512 wrong, and copies known constants wrong; loops are no slower without.
+        whole = ("-fno-tree-slp-vectorize", "-fno-tree-loop-distribute-patterns")
+        level, flags, openmp = "-O3", ["-fno-math-errno", "-fno-trapping-math", *flags, *whole], ["-fopenmp"]
+        settings = {"ARCH": "" if asked.cc else "-march=native", "OPENMP": "" if asked.cc else "-fopenmp"}
+        width = 256 if rows_of_eight(text) else 512  # or it does so in loops
     return {
-        "settings": {
-            "OPT": " ".join(("-O3", *flags)), "ARCH": "" if asked.cc else "-march=native",
-            "OPENMP": "" if asked.cc else "-fopenmp",
-        },
-        "cmake_flags": flags, "link_flags": ("-lm", "-fopenmp"),
-        "width": 256 if rows_of_eight(text) else 512,  # or it does so in loops
-        "python_flags": ("-O3", *flags, "-fopenmp"),
+        "settings": {"OPT": " ".join((level, *flags)), **settings}, "cmake_flags": tuple(flags), "width": width,
+        "link_flags": ("-lm", *openmp), "python_flags": (level, *flags, *openmp),
     }
 
 
@@ -374,7 +340,7 @@ def _function_report(made: Exported, asked: Request, *, skipped: bool) -> dict[s
         return [one | ({"unit": units[one["name"]]} if one["name"] in units else {}) for one in found]
 
     def needs(path: Cores) -> dict[str, Any]:
-        text, core = cores_text([path.core]), path.core
+        text, core = code.cores_text([path.core]), path.core
         stages = Stages(asked.options)
         stages.kept |= {"loops": core.loops, "c": Source(text, core.name, "", memory=core.functions.memory)}
         cost, memory = cost_of(stages), memory_of(stages)
@@ -382,20 +348,15 @@ def _function_report(made: Exported, asked: Request, *, skipped: bool) -> dict[s
             "flops": plain(cost.flops),
             "operations": {name: plain(number) for name, number in {**cost.operations, **cost.calls}.items()},
             "bytes": {"read": plain(cost.read), "written": plain(cost.written)},
-            "loops": cost.loops,
-            "statements": cost.statements,
+            "loops": cost.loops, "statements": cost.statements,
             "workspace": plain(core.loops.workspace),
-            "stack": {"arrays": memory.stack, "bound": stack_bound(text)},
+            "stack": {"arrays": memory.stack, "bound": code.stack_bound(text)},
         }
 
     paths = {"paths": [{"conditions": path.conditions, **needs(path)} for path in made.each]}
     return {
-        "name": made.name,
-        "of": made.derivative.of.name,
-        "what": made.derivative.what,
-        "wrt": list(made.derivative.wrt),
-        "reads": arrays(loops.inputs),
-        "writes": arrays(loops.results),
+        "name": made.name, "of": made.derivative.of.name, "what": made.derivative.what,
+        "wrt": list(made.derivative.wrt), "reads": arrays(loops.inputs), "writes": arrays(loops.results),
         **(paths if made.branched else needs(made.each[0])),
         "finite_differences": made.derivative.base is not None and not skipped,
     }

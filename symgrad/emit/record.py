@@ -379,24 +379,19 @@ def _numbers_view(
     return NumbersView(name, kind, array.size, printed, **further)
 
 
-def _result_view(name: str, array: Any, *, narrow: bool) -> NumbersView:
-    """Print a recorded result, with what it may be off by."""
-    relative = RELATIVE[narrow] if array.dtype.kind == "f" else "0.0"
-    finite = np.abs(array[np.isfinite(array)]) if array.dtype.kind == "f" else np.zeros(0)
-    largest = float(finite.max()) if finite.size else 0.0
-    step = -(-array.size // RECORDED) or 1
-    allowed = repr(float(relative) * largest)
-    view = _numbers_view(name, np.ravel(array)[::step], allowed=allowed, relative=relative, step=step)
-    return replace(view, count=array.size, recorded=view.count)
-
-
 def case_view(made: Exported, at: RecordedCall, number: int, *, threads: bool) -> CaseView:
     """Describe a recorded call."""
     sizes = [str(at.extents[name]) for name in made.extents]
     sizes += [str(THREADS)] * threads
     inputs = [_numbers_view(a.name, at.inputs[a.name], at.formulas.get(a.name)) for a in made.core.loops.inputs]
-    narrow = made.derivative.narrow
-    outputs = [_result_view(a.name, at.outputs[a.name], narrow=narrow) for a in made.core.loops.outputs]
+    outputs = []
+    for name, array in [(a.name, at.outputs[a.name]) for a in made.core.loops.outputs]:  # with what they may be off by
+        relative = RELATIVE[made.derivative.narrow] if array.dtype.kind == "f" else "0.0"
+        finite = np.abs(array[np.isfinite(array)]) if array.dtype.kind == "f" else np.zeros(0)
+        allowed = repr(float(relative) * float(np.max(finite, initial=0.0)))
+        step = -(-array.size // RECORDED) or 1
+        view = _numbers_view(name, np.ravel(array)[::step], allowed=allowed, relative=relative, step=step)
+        outputs.append(replace(view, count=array.size, recorded=view.count))
     arguments = [f"in_{a.name}" for a in inputs] + [f"out_{a.name}" for a in outputs] + [*sizes, "space"]
     return CaseView(
         f"{made.name}_case{number}", made.name, tuple(inputs), tuple(outputs), tuple(sizes), tuple(arguments),
@@ -451,10 +446,7 @@ def refusals(made: Exported, upper: str, *, threads: bool) -> list[tuple[str, st
     def call(*sizes: str) -> str:
         return f"{made.name}({', '.join([*pointers, *sizes, *team, 'NULL'])})"
 
-    found = []
-    for k in range(len(names)):
-        sizes = ["-1" if j == k else "1" for j in range(len(names))]
-        found.append((call(*sizes), f"{upper}_NEGATIVE_EXTENT"))
+    found = [(call(*["-1" if other == name else "1" for other in names]), f"{upper}_NEGATIVE_EXTENT") for name in names]
     most = ["INT64_MAX"] * len(names)
     asked = f"{made.name}_workspace_bytes({', '.join([*most, *team])})"
     return [*found, (call(*most), f"{upper}_TOO_LARGE"), (asked, f"{upper}_TOO_LARGE")]

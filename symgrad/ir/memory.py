@@ -14,7 +14,6 @@ from symgrad.errors import Line, SizeError
 from symgrad.ir.index import shapes
 from symgrad.ir.index.shapes import Shape
 from symgrad.ir.node import Node
-from symgrad.ir.op import Op
 from symgrad.ir.saved.dims import dim_to_json, evaluated
 
 if TYPE_CHECKING:
@@ -39,7 +38,7 @@ def refuse_huge(program: Program) -> None:
     every = {node.shape for node in program.nodes()}  # few, where nodes are many
     if all(_bytes_of_shape(shape, LONGEST) <= MOST for shape in every):
         return
-    through = {*gone_through(program)}
+    through = {*_gone_through(program)}
     for node in program.nodes():
         count = _bytes_of_shape(node.shape, node.dtype.itemsize)
         if count > MOST and (count > MOST_SEEN or (node in through and 0 not in node.shape)):
@@ -51,15 +50,10 @@ def _bytes_of_shape(shape: Shape, itemsize: int) -> int:
     return prod([dim or 1 for dim in shape]) * itemsize if shapes.is_static(shape) else 0
 
 
-def is_view(op: Op) -> bool:
-    """Whether NumPy needs no memory for the result of an op."""
-    return op.view and not op.copies
-
-
-def gone_through(program: Program) -> list[Node]:
+def _gone_through(program: Program) -> list[Node]:
     """List the nodes whose elements a loop goes through: all but views that nothing but views read."""
-    read = [node for reader in program.nodes() if not is_view(reader.op) for node in reader.inputs]
-    return [*dict.fromkeys([*read, *program.outputs, *[node for node in program.nodes() if not is_view(node.op)]])]
+    stored = [node for node in program.nodes() if not node.op.view or node.op.copies]
+    return [*dict.fromkeys([*[read for node in stored for read in node.inputs], *program.outputs, *stored])]
 
 
 def too_large(shape: Shape, dtype: np.dtype[Any], line: Line | None) -> SizeError:
@@ -74,11 +68,15 @@ class Largest:
     def __init__(self, program: Program) -> None:
         """Find them: of all shapes those that are not smaller than another one, whatever the extents."""
         found: dict[Any, tuple[Any, Node]] = {}
-        for node in gone_through(program):
+        for node in _gone_through(program):
             bytes_ = shapes.size(node.shape) * node.dtype.itemsize
             if type(bytes_) is not int and node not in program.inputs:
                 found.setdefault(bytes_, (dim_to_json(bytes_), node))
-        growth = {bytes_: _sizes_where_large(bytes_, tree) for bytes_, (tree, _) in found.items()}
+        growth: dict[Any, dict[str, int]] = {}  # how large each is where one extent is large, and where all are
+        for bytes_, (tree, _) in found.items():
+            names = sorted([str(s) for s in bytes_.free_symbols])
+            own = {name: evaluated(tree, dict.fromkeys(names, 64) | {name: 1 << 40}) for name in names}
+            growth[bytes_] = own | {"": evaluated(tree, dict.fromkeys(names, 1 << 40))}
         kept: dict[Any, None] = {}
         for bytes_, own in sorted(growth.items(), key=lambda pair: -max(pair[1].values())):
             others = [growth[other] for other in kept if own.keys() == growth[other].keys()]
@@ -89,10 +87,3 @@ class Largest:
     def beyond(self, sizes: Any) -> Node | None:
         """Return a node whose array fits into no memory at some extents."""
         return next((node for tree, node in self._sizes if evaluated(tree, sizes) > MOST), None)
-
-
-def _sizes_where_large(bytes_: Any, tree: Any) -> dict[str, int]:
-    """Return how large an array is where one extent is large, and where all are."""
-    names = sorted([str(s) for s in bytes_.free_symbols])
-    found = {name: evaluated(tree, dict.fromkeys(names, 64) | {name: 1 << 40}) for name in names}
-    return found | {"": evaluated(tree, dict.fromkeys(names, 1 << 40))}

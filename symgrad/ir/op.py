@@ -233,3 +233,8 @@ class Composite(Op):
     override: str = ""
 
     kind = "composite"
+
+    def rule(self, vjp: Callable[..., Any]) -> Callable[..., Any]:
+        """Give it a derivative rule; decorate the rule with this."""
+        self.vjp = vjp
+        return vjp

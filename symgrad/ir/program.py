@@ -124,16 +124,23 @@ def bodies(node: Node) -> list[Program]:
 
 def rebuild(
     program: Program, rewrite: Callable[[Graph, Node, tuple[Node, ...]], Node], *,
-    into: Graph | None = None,
+    into: Graph | None = None, order: Sequence[Node] = (), new: dict[Node, Node] | None = None,
 ) -> Program:
     """Make a program anew, node by node, in a fresh table.
 
     ``rewrite(graph, node, inputs)`` gets each old node with its new inputs and returns the new node.
+
+    Args:
+        program: what is made anew.
+        rewrite: makes each node.
+        into: another table.
+        order: its nodes in an order of the caller's, each after its operands.
+        new: gets what stands for each node.
     """
     graph = into if into is not None else afresh(program)
     start = len(graph) + 1
     inputs = tuple([graph.node(i.op, (), i.params, i.shape, i.dtype, i.line) for i in program.inputs])
-    outputs = tuple(replaced(graph, program, inputs, rewrite))
+    outputs = tuple(replaced(graph, program, inputs, rewrite, order, new))
     return replace(program, inputs=inputs, outputs=outputs, start=start if program.scope is not None else 0)
 
 
@@ -152,13 +159,15 @@ def copied(graph: Graph, node: Node, inputs: tuple[Node, ...]) -> Node:
 
 def replaced(
     graph: Graph, program: Program, values: Sequence[Node],
-    rewrite: Callable[[Graph, Node, tuple[Node, ...]], Node] = copied,
+    rewrite: Callable[[Graph, Node, tuple[Node, ...]], Node] = copied, order: Sequence[Node] = (),
+    new: dict[Node, Node] | None = None,
 ) -> list[Node]:
     """Copy a program into a table with values in the place of its inputs; return its outputs."""
-    new = dict(zip(program.inputs, values, strict=True))
+    new = {} if new is None else new
+    new.update(zip(program.inputs, values, strict=True))
     get = new.get
     before = graph.line
-    for node in program.nodes():
+    for node in order or program.nodes():
         if node not in new:
             graph.line = node.line
             new[node] = rewrite(graph, node, tuple(map(get, node.inputs, node.inputs)))

@@ -8,7 +8,7 @@ time of an addition, where unknown extents are guessed and each constant stands 
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from math import ceil, prod
 from typing import Any, NamedTuple
@@ -51,7 +51,6 @@ from symgrad.loops.program import (
     LoopProgram,
     Nest,
     Piece,
-    Storages,
     Team,
     Walk,
     While,
@@ -134,9 +133,7 @@ def at_least(nodes: int) -> Expected:
 
 def tally(program: LoopProgram) -> Tally:
     """Count the operations and calls of one call, and the bytes of what it reads and writes."""
-    done: defaultdict[str, Any] = defaultdict(int)
-    calls: defaultdict[str, Any] = defaultdict(int)
-    in_lanes: defaultdict[str, Any] = defaultdict(int)
+    done, calls, in_lanes = Counter[str](), Counter[str](), Counter[str]()
     for statement, around, often in _often(program):
         kinds, called = operations(statement)
         for kind, number in kinds.items():
@@ -158,11 +155,27 @@ def tally(program: LoopProgram) -> Tally:
 
 def bytes_moved(program: LoopProgram) -> tuple[Dim, Dim]:
     """Count the bytes that pass in one call from memory to registers, and from registers to memory."""
-    bytes_ = {"loaded": 0, "stored": 0}
-    seen: set[Any] = set()
+    loaded: Any = 0
+    stored: Any = 0
+    seen: set[Any] = set()  # a load counts once in a loop's body, and once for inner loops that do not change its place
     for statement, around, often in _often(program):
-        _move(statement, around, often, program.storage, bytes_, seen)
-    return shapes.simplified(bytes_["loaded"]), shapes.simplified(bytes_["stored"])
+        inner = around[-1] if around else None
+        loops = {axis: loop for loop in around for axis in loop.members}
+        walked = statement.routine.axes if statement.routine is not None else ()
+        for access, how in (*[(read, None) for read in statement.reads], (statement.target, statement.how)):
+            if not program.storage[access.array].is_memory:
+                continue
+            key = inner, access.array, *[loops.get(i, i) if isinstance(i, Axis) else i for i in access.indices]
+            size = access.array.dtype.itemsize * prod([axis.extent for axis in walked if axis in access.indices])
+            if how is not None:
+                depth = next((loop.nest.depth for loop in around if loop.product is not None), None)
+                written = often if depth is None else run_count(tuple([loop for loop in around if loop is not depth]))
+                stored += size * written
+                loaded += size * written if how != How.SET else 0
+            elif key not in seen:
+                loaded += size * _loads_of(access, around, often, statement)
+            seen.add(key)
+    return shapes.simplified(loaded), shapes.simplified(stored)
 
 
 # -- how often
@@ -201,21 +214,13 @@ def run_count(around: Around, statement: Statement | None = None) -> Any:
             total = total * (1 if loop.tile in windows else (loop.extent + loop.rows - 1) // loop.rows)
         elif loop.walk is Walk.THREADS:
             total = total * (1 if loop.axis in teams else loop.extent)
-        else:
-            total = total * _iterations(loop, statement)
+        elif loop.piece is Piece.INTERIOR:
+            total = total * (loop.ends[1] - loop.ends[0])
+        else:  # all of it, or its borders: where a statement runs
+            ranges = [r for r in statement.ranges if r[0] in loop.members] if statement is not None else []
+            first, end = ranges[0][1:] if ranges else (0, loop.extent)
+            total = total * (end - first - (overlap(first, end, *loop.ends) if loop.piece is Piece.BORDERS else 0))
     return total
-
-
-def _iterations(loop: Loop, statement: Statement | None) -> Any:
-    """Count the iterations of a loop, of its borders or interior, in which a statement runs."""
-    low, high = loop.ends if loop.piece is not Piece.ALL else (0, loop.extent)
-    ranges = [r for r in statement.ranges if r[0] in loop.members] if statement is not None else []
-    first, end = ranges[0][1:] if ranges else (0, loop.extent)
-    if loop.piece is Piece.INTERIOR:
-        return high - low
-    if loop.piece is Piece.BORDERS:
-        return (end - first) - overlap(first, end, low, high)
-    return end - first
 
 
 def overlap(first: Any, end: Any, low: Any, high: Any) -> Any:
@@ -232,8 +237,7 @@ def overlap(first: Any, end: Any, low: Any, high: Any) -> Any:
 
 def operations(statement: Statement) -> tuple[dict[str, int], dict[str, int]]:
     """Count the floating-point operations of one run of a statement, by kind, and its calls, by name."""
-    kinds: defaultdict[str, int] = defaultdict(int)
-    calls: defaultdict[str, int] = defaultdict(int)
+    kinds, calls = Counter[str](), Counter[str]()
     stack: list[Any] = [statement.value]
     while stack:
         value = stack.pop()
@@ -246,60 +250,13 @@ def operations(statement: Statement) -> tuple[dict[str, int], dict[str, int]]:
     if statement.routine is not None:
         kinds["fma"] += statement.routine.work
     elif statement.target.array.dtype.kind == "f" and statement.how not in {How.SET, How.CHECK}:
-        _count_accumulation(statement, kinds)
+        value, how = statement.value, statement.how
+        if how in {How.ADD, How.FMA} and isinstance(value, Apply) and value.is_product:
+            kinds.update({"multiply": -1, "fma": 1})
+            kinds = +kinds
+        else:
+            kinds[{How.ADD: "add", How.MULTIPLY: "multiply"}.get(how, "select")] += 1
     return kinds, calls
-
-
-def _count_accumulation(statement: Statement, kinds: dict[str, int]) -> None:
-    value = statement.value
-    if statement.how in {How.ADD, How.FMA} and isinstance(value, Apply) and value.is_product:
-        kinds["multiply"] -= 1
-        kinds["fma"] = kinds.get("fma", 0) + 1
-        if not kinds["multiply"]:
-            del kinds["multiply"]
-        return
-    kind = {How.ADD: "add", How.MULTIPLY: "multiply"}.get(statement.how, "select")
-    kinds[kind] = kinds.get(kind, 0) + 1
-
-
-# -- bytes
-
-
-def _move(
-    statement: Statement, around: Around, often: Any, storage: Storages, moved: dict[str, Any],
-    seen: set[Any],
-) -> None:
-    """Add what a statement loads and stores.
-
-    A load counts once in a loop's body, and once for all iterations of inner loops that do not change its place.
-    """
-    inner = around[-1] if around else None
-    loops = {axis: loop for loop in around for axis in loop.members}
-
-    def place(access: Access) -> Any:
-        return inner, access.array, tuple([loops.get(i, i) if isinstance(i, Axis) else i for i in access.indices])
-
-    for access in statement.reads:
-        key = place(access)
-        if storage[access.array].is_memory and key not in seen:
-            seen.add(key)
-            size = access.array.dtype.itemsize * _elements_walked(access, statement)
-            moved["loaded"] += size * _loads_of(access, around, often, statement)
-    target = statement.target
-    if storage[target.array].is_memory:
-        size = target.array.dtype.itemsize * _elements_walked(target, statement)
-        depth = next((loop.nest.depth for loop in around if loop.product is not None), None)
-        written = run_count(tuple([loop for loop in around if loop is not depth])) if depth is not None else often
-        seen.add(place(target))
-        moved["stored"] += size * written
-        if statement.how != How.SET:
-            moved["loaded"] += size * written
-
-
-def _elements_walked(access: Access, statement: Statement) -> Any:
-    """Count the elements that a routine touches at one point of its statement's axes."""
-    axes = statement.routine.axes if statement.routine is not None else ()
-    return prod([axis.extent for axis in axes if axis in access.indices])
 
 
 def _loads_of(access: Access, around: Around, often: Any, statement: Statement) -> Any:

@@ -48,9 +48,9 @@ from symgrad.loops.program import (
     LoopProgram,
     Walk,
     While,
-    in_loops,
     kept,
     looped,
+    over_all,
     rebuild,
     renamed,
     temporary,
@@ -63,6 +63,12 @@ READS = Elementwise("reads")
 COUNTS = {ufunc: Elementwise(ufunc.__name__, infix=sign, c={"i": f"{{0}} {sign} {{1}}"}, numpy=ufunc)
           for ufunc, sign in ((np.add, "+"), (np.subtract, "-"))}
 """How counters of steps go on: no loop has so many that they would overflow, so that C needs no unsigned numbers."""
+
+
+def counted_on(number: Access, by: Any = np.add, axes: tuple[Axis, ...] = (), line: Line | None = None) -> Statement:
+    """Let an integer be the next one, or the one before."""
+    kind = number.array.dtype
+    return Statement(number, How.SET, Apply(COUNTS[by], (number, Number(1, kind)), kind, kind), axes, line)
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,17 +123,12 @@ class Counter:
 
     def loop(self, body: Items, total: Array) -> Items:
         """Make the loop."""
-        step, kind = self.number, self.number.array.dtype
-        zero, one = Number(0, kind), Number(1, kind)
-        last = Apply(COUNTS[np.subtract], (Access(total, ()), one), kind, kind)
-        more = Apply(greater_equal, (step, zero), np.dtype(bool), kind) if self.reverse else Apply(
-            less, (step, Access(total, ())), np.dtype(bool), kind,
-        )
-        next_ = Apply(COUNTS[np.subtract if self.reverse else np.add], (step, one), kind, kind)
-        return (
-            Statement(step, How.SET, last if self.reverse else zero, ()),
-            While(more, (*body, Statement(step, How.SET, next_, ()))),
-        )
+        step, end, kind = self.number, Access(total, ()), self.number.array.dtype
+        zero, last = Number(0, kind), Apply(COUNTS[np.subtract], (end, Number(1, kind)), kind, kind)
+        first, op, bound = (last, greater_equal, zero) if self.reverse else (zero, less, end)
+        more = Apply(op, (step, bound), np.dtype(bool), kind)
+        goes_on = counted_on(step, np.subtract if self.reverse else np.add)
+        return (Statement(step, How.SET, first, ()), While(more, (*body, goes_on)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -215,7 +216,7 @@ class Again(Held):
         on = Array("t0", (), np.dtype(bool), Kind.TEMPORARY, Line("", 0, "goes_on = ..."))
         new = [on, *([] if 0 in made else [count])]
         new += given_homes(asked, about, {})
-        here, one = Access(count, ()), Number(1, count.dtype)
+        here = Access(count, ())
         test: Any = Access(about[asked.outputs[0]], ())
         if self.most is not None:
             most: Any = Number if type(self.most) is int else IndexValue
@@ -225,7 +226,7 @@ class Again(Held):
         stacked, place = frozenset(step.outputs[len(self.state) :]), Lookup(here, self.most, SURE)
         carried, more = stepped(step, outside, self.state, rows, self.inplace, stacked, place)
         new += more
-        body = (*carried, Statement(here, How.SET, Apply(COUNTS[np.add], (here, one), count.dtype, count.dtype), ()))
+        body = (*carried, counted_on(here))
         asks = (*moved(looped(asked.body), about, frozenset(), 0), Statement(Access(on, ()), How.SET, test, ()))
         loop = While(Access(on, ()), (*asks, Cond(Access(on, ()), body)))
         begin = (
@@ -285,15 +286,9 @@ def stepped(
             new.remove(outside[output])
             outside[output] = outside[state]
             continue
-        first += _set(outside[output], outside[state], output.line) if output in inplace else ()
-        last += _set(outside[state], outside[output], output.line)
+        first += over_all(outside[output], How.SET, outside[state], output.line) if output in inplace else ()
+        last += over_all(outside[state], How.SET, outside[output], output.line)
     return (*first, *moved(body, outside, rows, place), *last), new
-
-
-def _set(target: Array, source: Array, line: Any) -> Items:
-    """Carry a value on: copy one array to another."""
-    axes = axes_of(target.shape)
-    return in_loops([Statement(Access(target, axes), How.SET, Access(source, axes), axes, line)], axes)
 
 
 class HeldResult(NamedTuple):
@@ -310,18 +305,9 @@ class HeldResult(NamedTuple):
     axes: tuple[Axis, ...]
 
     @property
-    def name(self) -> str:
-        """The program's name."""
-        return self.held.programs[0].name
-
-    @property
     def work(self) -> Dim:
         """How many operations the whole takes."""
         return self.held.work
-
-    def at(self, by: Mapping[Axis, Axis]) -> HeldResult:
-        """Touch along other axes."""
-        return self._replace(axes=tuple([by.get(axis, axis) for axis in self.axes]))
 
 
 def stand_for(held: Held, reads: Sequence[Array], made: Sequence[Array], line: Any) -> list[Statement]:

@@ -7,7 +7,7 @@ way to change it, and `Statement.mapped` the one way to change a statement.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from math import prod
@@ -23,10 +23,13 @@ from symgrad.ir.index.notation import (
     Axis,
     Count,
     Frozen,
+    How,
     Lazy,
+    Number,
     Statement,
     Value,
     accesses,
+    axes_of,
     everywhere,
     mapped,
 )
@@ -427,7 +430,13 @@ def walk(items: Iterable[Item], outlined: bool = True) -> Iterator[tuple[Item, t
                 stack.extend([(inner, inside) for inner in reversed(block)])
 
 
-def paths(items: Iterable[Item], outlined: bool = True) -> list[tuple[Statement, Around]]:
+def accesses_in(items: Iterable[Item], outlined: bool = True) -> Iterator[Access]:
+    """Yield all that a tree touches, in order; what is `outlined` too, or not."""
+    for item, _ in walk(items, outlined):
+        yield from touched(item)
+
+
+def paths(items: Iterable[Item]) -> list[tuple[Statement, Around]]:
     """List the statements of a tree in order, each with the loops around it."""
     found: list[tuple[Statement, Around]] = []
     stack: list[tuple[Item, Around]] = [(item, ()) for item in reversed(tuple(items))]
@@ -436,10 +445,9 @@ def paths(items: Iterable[Item], outlined: bool = True) -> list[tuple[Statement,
         if isinstance(item, Statement):
             found.append((item, around))
             continue
-        if outlined or not isinstance(item, Outlined):
-            around = (*around, item) if isinstance(item, Loop) else around
-            for block in reversed(item.blocks):
-                stack.extend([(inner, around) for inner in reversed(block)])
+        around = (*around, item) if isinstance(item, Loop) else around
+        for block in reversed(item.blocks):
+            stack.extend([(inner, around) for inner in reversed(block)])
     return found
 
 
@@ -515,7 +523,11 @@ def runs(items: Iterable[Item]) -> Iterator[tuple[Item, ...]]:
     """Yield the items, each alone, but statements without loops that belong to one running value."""
     run: tuple[Item, ...] = ()
     for item in items:
-        if run and isinstance(item, Statement) and item.prefix and _goes_on(run[0], item):
+        first = run[0] if run else None
+        if (
+            isinstance(item, Statement) and item.prefix and item.axes and isinstance(first, Statement)
+            and first.axes == item.axes and not item.prefix.isdisjoint({first.target.array, *first.prefix})
+        ):
             run = (*run, item)
         else:
             if run:
@@ -523,13 +535,6 @@ def runs(items: Iterable[Item]) -> Iterator[tuple[Item, ...]]:
             run = (item,)
     if run:
         yield run
-
-
-def _goes_on(first: Item, other: Statement) -> bool:
-    """Whether a statement without loops reads what another one of the same axes has added up so far."""
-    if not isinstance(first, Statement) or first.axes != other.axes or not first.axes:
-        return False
-    return bool((first.prefix | {first.target.array}) & other.prefix)
 
 
 def renamed(items: Items, named: Mapping[Array, Array]) -> Items:
@@ -566,6 +571,15 @@ def renamed(items: Items, named: Mapping[Array, Array]) -> Items:
     return rebuild(items, change)
 
 
+def pruned(items: Items, gone: Container[Item]) -> Items:
+    """Leave statements out of a tree, and what is empty then."""
+
+    def change(old: Item, item: Item) -> Item | None:
+        return None if old in gone or (item is not old and not any(item.blocks)) else item  # type: ignore[union-attr]  # no statement is rebuilt
+
+    return rebuild(items, change)
+
+
 def kept(old: Items, new: Sequence[Item]) -> Items:
     """Return the old items where the new ones are the same."""
     return old if len(new) == len(old) and all(map(is_, new, old)) else tuple(new)
@@ -577,6 +591,13 @@ def in_loops(statements: Iterable[Item], axes: Sequence[Axis], walk: Walk = Walk
     for axis in reversed(axes):
         body = (Loop(axis, frozenset([axis]), body, walk if axis is axes[0] else Walk.FREE),)
     return body
+
+
+def over_all(target: Array, how: How, source: Array | Number, line: Line | None = None) -> Items:
+    """Do something with every element of an array, and a number or the same element of another array."""
+    axes = axes_of(target.shape)
+    value = Access(source, axes) if isinstance(source, Array) else source
+    return in_loops([Statement(Access(target, axes), how, value, axes, line)], axes)
 
 
 # -- programs

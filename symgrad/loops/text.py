@@ -16,7 +16,7 @@ from symgrad.ir.index.notation import Access, Axis, How, IndexValue, Lookup, Num
 from symgrad.ir.index.shapes import bare
 from symgrad.ir.text import constant_text
 from symgrad.loops.held import embed
-from symgrad.loops.program import Cond, Loop, Outlined, Piece, Place, Team, Walk, While, looped, picture, touched, walk
+from symgrad.loops.program import Cond, Loop, Outlined, Piece, Place, Team, Walk, While, accesses_in, looped, picture
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -84,7 +84,7 @@ class _Text:
         body = [f"{dim} = {program.inputs[k].name}.shape[{axis}]" for dim, (k, axis) in self.extents.items()]
         body += [f"{team} = {self.index(team.count)}" for team in program.teams]
         body += [f"{self.named(array)} = {constant_text(array.data)}" for array in program.constants]
-        held = dict.fromkeys(access.array for item, _ in walk(program.body) for access in touched(item))
+        held = dict.fromkeys(access.array for access in accesses_in(program.body))
         if program.workspace != 0:
             body.append(f"space = workspace({self.index(program.workspace)})")
         shared = [a for a in held if a.is_temporary and self.storage[a].is_memory and not self.storage[a].is_private]
@@ -150,7 +150,7 @@ class _Text:
     def team(self, loop: Loop) -> tuple[str, list[str]]:
         self.taken.add("t")
         self.axes.update(dict.fromkeys(loop.members, "t"))
-        mine = dict.fromkeys(access.array for item, _ in walk([loop]) for access in touched(item))
+        mine = dict.fromkeys(access.array for access in accesses_in([loop]))
         first = [self.declared(array) for array in mine if self.storage[array].is_private]
         for seen, whole, rest in [map(self.named, share) for share in loop.shares]:
             first.append(f"{seen} = {whole} if t == 0 else {rest}[t - 1, :{whole}.size].reshape({whole}.shape)")

@@ -21,10 +21,9 @@ stored in another way.
 
 from __future__ import annotations
 
-from itertools import pairwise, product
+from itertools import chain, pairwise, product
 from math import inf, prod
 from operator import is_
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from symgrad.errors import VerifyError
@@ -32,6 +31,7 @@ from symgrad.ir.index.bounds import nonnegative
 from symgrad.ir.index.extents import at
 from symgrad.ir.index.notation import Axis, How, LinearIndex, Lookup, Statement, accesses, linear, parts
 from symgrad.ir.index.shapes import size, symbol
+from symgrad.loops.nest.outline import functions_touching
 from symgrad.loops.nest.vectorize import SUMS
 from symgrad.loops.program import Cond, Kind, Loop, Outlined, Piece, Place, Team, Walk, While, common, looped, runs
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from symgrad.ir.index.notation import Access
-    from symgrad.loops.program import Around, Array, Item, Items, LoopProgram, Share
+    from symgrad.loops.program import Around, Array, Item, Items, LoopProgram, Share, Storage
 
     Span = tuple[tuple[int, int], ...]
     Box = tuple[tuple[int, int], ...]
@@ -55,15 +55,6 @@ LARGE_STEPS = ((130, 37), (194, 0), (259, 64))
 """Where unknown extents are tried: how much more the first one is than it is at least, and each other than the one
 before it. The first are taken that meet the program's requirements."""
 
-ARRAYS = ("arrays", "inputs", "outputs")
-"""What names belong to."""
-
-SAMPLED = ("inputs", "least", "requirements")
-"""What the extents depend on at which a program is tried."""
-
-UNMARKED = ("axis", "members", "tile", "window", "team", "shares", "piece", "ends", "down")
-"""What tells a loop from another one; the rest are marks on it, which change no index and no order."""
-
 TEAM = symbol("threads")
 
 
@@ -72,23 +63,19 @@ class Verifier:
 
     Attributes:
         undecided: what is neither certain nor found wrong, each with the pass after which it was first seen.
-        users: of each array, the sections that touch it.
-        new, gone, marked, elsewhere: sections that were not there before the pass, are no more, have loops with other
-            marks, and stand in another C function. Where some have changed places, they are `reordered`.
+        sections: what the program consists of.
     """
-
-    new: list[Section]
-    gone: list[Section]
-    marked: list[Section]
-    elsewhere: list[Section]
 
     def __init__(self) -> None:
         self.undecided: dict[str, str] = {}
-        self.checked: LoopProgram | None = None
+        self.sections: list[Section] = []
         self.facts: dict[Statement, Facts] = {}
         self.forms: dict[Any, tuple[list[Any], LinearIndex | None]] = {}
         self.certain: dict[Any, bool] = {}
+        self.samples: dict[Any, list[dict[Any, int]]] = {}
+        self.trials: dict[Any, _Trial] = {}
         self.made: list[Section | _Trial] = []
+        self.checked: LoopProgram | None = None
 
     def check(self, program: LoopProgram, stage: str = "loops") -> LoopProgram:
         """Check a program and return it.
@@ -96,38 +83,22 @@ class Verifier:
         Raises:
             VerifyError: naming the pass, the loops, the array, the index and the extent.
         """
-        before, self.checked = self.checked, None
-        if before is None:  # the first one, or after one that was wrong: nothing is known
-            self.sections: list[Section] = []
-            self.arrays: set[Array] = set()
-            self.users: dict[Array, dict[Section, None]] = {}
-            self.owners: dict[Loop, Section] = {}
-            self.trials: dict[Any, _Trial] = {}
-        elif program is before:
-            self.checked = before
+        if program is self.checked:
             return program
-        self.program, self.stage = program, stage
-        if before is None or any(getattr(program, name) is not getattr(before, name) for name in ARRAYS):
-            self._names()
-        self.new, self.gone, self.marked, self.elsewhere, self.reordered = [], [], [], [], False
-        if before is None or program.body is not before.body:
-            self._sections()
-        known, self.arrays = self.arrays, {*program.arrays, *program.outputs}
-        for section in self.new if self.arrays >= known else self.sections:
-            for site in () if section.arrays <= self.arrays else section.sites:
-                for access, *_ in site.facts.touched:
-                    if access.array not in self.arrays:
-                        raise self.wrong(f"{site}: {access.array!r} is none of the program's arrays")
-        if before is None or any(getattr(program, name) is not getattr(before, name) for name in SAMPLED):
-            self.samples = [*samples(program)]
-        teams = {name: count for section in self.sections if section.teams for name, count in section.teams.items()}
+        self.program, self.stage, self.checked = program, stage, None
+        self._names()
+        self._sections()
+        key = program.inputs, program.requirements, *program.least.items()
+        if key not in self.samples:
+            self.samples[key] = [*samples(program)]
+        teams = {name: count for section in self.sections for name, count in section.teams.items()}
         trials, self.trials = self.trials, {}
-        for sizes in self.samples:
-            key = (*sizes.items(), *teams.items(), *program.least.items())
-            asks = len(sizes) > 1 and sizes is self.samples[0]
-            self.trials[key] = trials.get(key) or _Trial(self, {**sizes}, teams, asks=asks)
-            self.trials[key].check(before if key in trials else None)
-        if not self.samples:
+        for number, sizes in enumerate(self.samples[key]):
+            here = (*sizes.items(), *teams.items(), *program.least.items())
+            asks = len(sizes) > 1 and number == 0
+            self.trials[here] = trials.get(here) or _Trial(self, {**sizes}, teams, asks=asks)
+            self.trials[here].check()
+        if not self.trials:
             self.leave("no extents were found that meet the program's requirements")
         self.checked = program
         return program
@@ -170,52 +141,29 @@ class Verifier:
             raise self.wrong("an array stands among the arrays twice")
 
     def _sections(self) -> None:
-        """Take a program apart into sections, look into those that are new, and put all of them in order."""
-        known = {section.items[0]: section for section in self.sections}
-        found: list[Any] = []
-        parts: list[Outlined | None] = []
-        unseen: list[tuple[int, Items]] = []
-        for run in runs(self.program.body):
+        """Take a program apart into sections, and look into those that were not there before."""
+        program = self.program
+        known, self.sections = {(section.items, section.alone): section for section in self.sections}, []
+        for run in runs(program.body):
             part = run[0] if isinstance(run[0], Outlined) else None
             for items in (run,) if part is None else [(item,) for item in part.body]:
-                before = known.get(items[0])
-                bare = part is not None and isinstance(items[0], Statement) and items[0].axes
-                if before is None or bare or before.items != items:
-                    unseen.append((len(found), items))
-                else:
-                    del known[items[0]]
-                found.append(before)
-                parts.append(part)
-        left = {item.axis: section for item, section in known.items() if isinstance(item, Loop)}
-        for place, items in unseen:
-            axis = items[0].axis if isinstance(items[0], Loop) else None
-            if axis in left and left[axis].marked(items):
-                found[place] = left.pop(axis)
-                self.marked.append(found[place])
-            else:
-                found[place] = Section(self, items, parts[place])
-                self.new.append(found[place])
-        last, self.sections = -1, found
-        for place, (section, part) in enumerate(zip(found, parts, strict=True)):
-            if section.place >= 0:
-                self.reordered, last = self.reordered or section.place < last, section.place
-            if section.part is not part:
-                section.part = part
-                self.elsewhere.append(section)
-            section.place = place
-        here = {*found}
-        self.gone = [section for section in known.values() if section not in here]
-        for section in self.gone:
-            for array in section.sums:
-                del self.users[array][section]
-        for section in self.new:
-            for array in section.sums:
-                self.users.setdefault(array, {})[section] = None
-        for section in [*self.new, *self.marked]:
-            for loop in section.now.values():
-                if self.owners.setdefault(loop, section) is not section and self.owners[loop] in here:
+                found = known.pop((items, part is None), None) or Section(self, items, alone=part is None)
+                found.place = len(self.sections)
+                self.sections.append(found)
+        arrays, loops = {*program.arrays, *program.outputs}, set[Loop]()
+        for section in self.sections:
+            for site in () if section.arrays <= arrays else section.sites:
+                for access, *_ in site.facts.touched:
+                    if access.array not in arrays:
+                        raise self.wrong(f"{site}: {access.array!r} is none of the program's arrays")
+            for loop in section.loops:
+                if loop in loops:
                     raise self.wrong(f"the loop {loop.axis.name} stands in the program twice")
-                self.owners[loop] = section
+                loops.add(loop)
+        if any(isinstance(item, Outlined) for item in program.body) or any(section.cut for section in self.sections):
+            for array, parts in functions_touching(program.body).items():
+                if len(parts) > 1 and not program.storage[array].is_memory:
+                    raise self.wrong(f"the register {array.name} is used in several functions")
 
 
 def samples(program: LoopProgram) -> Iterator[dict[Any, int]]:
@@ -288,27 +236,21 @@ class Inside(NamedTuple):
     Attributes:
         around: the loops, of which `loops` has those whose variables its axes are.
         guards: the branches it stands in, and the loops with a condition: it may not run.
-        part: what becomes a C function of its own, inside of the section.
     """
 
     around: Around = ()
     loops: Mapping[Axis, Loop] = {}
     guards: tuple[tuple[Item, int], ...] = ()
-    part: Outlined | None = None
-
-
-OUTSIDE = Inside()
-NOTHING: Any = MappingProxyType({})
 
 
 class Site:
     """A statement at its place: the `number` counts those of its section."""
 
-    __slots__ = ("around", "facts", "guards", "loops", "number", "part", "section", "statement")
+    __slots__ = ("around", "facts", "guards", "loops", "number", "section", "statement")
 
     def __init__(self, section: Section, s: Statement, inside: Inside) -> None:
         self.section, self.number, self.statement = section, len(section.sites), s
-        self.around, self.loops, self.guards, self.part = inside
+        self.around, self.loops, self.guards = inside
         self.facts = section.verifier.facts.get(s) or self._facts(section.verifier)
 
     def _facts(self, verifier: Verifier) -> Facts:
@@ -334,7 +276,7 @@ class Site:
 
     def reach(self, depth: int) -> tuple[tuple[int, int], tuple[int, int]]:
         """Return the places of the first and the last statement of the loop at a depth around it, or its own."""
-        ends = self.section.ends[self.around[depth]] if depth < len(self.around) else (self.number, self.number)
+        ends = self.section.loops[self.around[depth]] if depth < len(self.around) else (self.number, self.number)
         return (self.section.place, ends[0]), (self.section.place, ends[1])
 
     def __str__(self) -> str:
@@ -346,77 +288,46 @@ class Section:
     """What stands in no loop: a loop, or statements of one running value that have none yet.
 
     Attributes:
-        part: the C function that it stands in, where that is one of its own.
-        place: its number in the program, -1 where it is new.
+        alone: it stands in no C function of its own.
+        place: its number in the program.
         sites: its statements.
-        now: its loops as they were when it was looked into, which all else here names, and as they are now.
-        ends: the first and the last statement of each loop.
+        loops: its loops, each with the numbers of its first and its last statement.
+        turns: those that stand for loops with a condition.
         starts: of each array the loops around the statements that start it.
-        turns: what stands for loops with a condition.
         shares: the sums that threads see as their own, by what they see.
-        arrays: what it touches; in `sums` with a sum in the place of each thread's share.
+        arrays: what it touches.
         teams: of threads that have copies of sums, how many, by name.
+        cut: some of it becomes a C function.
         found: for each trial, what is touched.
     """
 
     __slots__ = (
-        "arrays", "ends", "found", "items", "now", "part", "place", "shares", "sites", "starts", "sums", "teams",
-        "turns", "verifier",
+        "alone", "arrays", "cut", "found", "items", "loops", "place", "shares", "sites", "starts", "teams", "turns",
+        "verifier",
     )
 
-    def __init__(self, verifier: Verifier, items: Items, part: Outlined | None) -> None:
+    def __init__(self, verifier: Verifier, items: Items, *, alone: bool) -> None:
         verifier.made.append(self)
-        self.verifier, self.items, self.part, self.place = verifier, items, part, -1
+        self.verifier, self.items, self.alone, self.place, self.cut = verifier, items, alone, -1, False
         self.sites: list[Site] = []
         self.found: dict[_Trial, dict[Array, list[Touch]]] = {}
-        first, *more = items
-        alone = isinstance(first, Statement) and not first.axes and not more  # most of what is unrolled: without loops
-        own: Any = [NOTHING] * 6 if alone else [{} for _ in range(6)]
-        self.now: dict[Loop, Loop] = own[0]
-        self.ends: dict[Loop, tuple[int, int]] = own[1]
-        self.starts: dict[Array, set[Loop]] = own[2]
-        self.turns: dict[Loop, None] = own[3]
-        self.shares: dict[Array, Share] = own[4]
-        self.teams: dict[str, Any] = own[5]
-        if isinstance(first, Statement) and alone:
-            self.sites.append(Site(self, first, OUTSIDE))
-        else:
-            self._walk(looped(items) if part is None else items, OUTSIDE)
+        self.loops: dict[Loop, tuple[int, int]] = {}
+        self.starts: dict[Array, set[Loop]] = {}
+        self.turns: set[Loop] = set()
+        self.shares: dict[Array, Share] = {}
+        self.teams: dict[str, Any] = {}
+        self._walk(looped(items) if alone else items, Inside())
         for site in self.sites:
             self._statement(site)
         self.arrays = {touched[0].array for site in self.sites for touched in site.facts.touched}
-        self.sums = {self.held(array)[0] for array in self.arrays} if self.shares else self.arrays
 
     def held(self, array: Array) -> tuple[Array, ...]:
         """Return the sum, and what threads have of it beside, of an array that is a thread's share; else the array."""
         return self.shares[array][1:] if array in self.shares else (array,)
 
-    def marked(self, items: Items) -> bool:
-        """Whether items are those of this section but for marks on loops; then they are its own from now on."""
-        first = {now: loop for loop, now in self.now.items()}
-        rows = [(self.items, items)]
-        for before, after in rows:
-            if len(before) != len(after):
-                return False
-            for old, new in zip(before, after, strict=True):
-                if old is new:
-                    continue
-                if not isinstance(old, Loop) or not isinstance(new, Loop):
-                    return False
-                if any(getattr(old, name) != getattr(new, name) for name in UNMARKED):
-                    return False
-                if (old.walk is Walk.THREADS) is not (new.walk is Walk.THREADS):
-                    return False
-                first[new] = first.pop(old)
-                rows.append((old.body, new.body))
-        if len(first) < len(self.now):  # one stands there twice
-            return False
-        self.items, self.now = items, {loop: now for now, loop in first.items()}
-        return True
-
     def _walk(self, items: Iterable[Item], inside: Inside) -> None:
         """List the statements in order, and what is asked as if it were a check."""
-        around, loops, guards, _ = inside
+        around, loops, guards = inside
         for item in items:
             if isinstance(item, Statement):
                 self.sites.append(Site(self, item, inside))
@@ -424,7 +335,6 @@ class Section:
                     self.starts.setdefault(item.target.array, set()).update(around)
             elif isinstance(item, Loop):
                 self._loop(item, inside)
-                self.now[item] = item
                 if item.shares:
                     self.shares.update({share.seen: share for share in item.shares})
                 if isinstance(item.extent, Team) and item.extent.count is not None:
@@ -432,9 +342,10 @@ class Section:
                 first = len(self.sites)
                 inner = {**loops, **dict.fromkeys(item.members, item)} if item.is_walked else loops
                 self._walk(item.body, inside._replace(around=(*around, item), loops=inner))
-                self.ends[item] = first, len(self.sites) - 1
+                self.loops[item] = first, len(self.sites) - 1
             elif isinstance(item, Outlined):
-                self._walk(item.body, inside._replace(part=item))
+                self.cut = True
+                self._walk(item.body, inside)
             elif isinstance(item, Cond):
                 self._walk(asked(item), inside)
                 for number, block in enumerate(item.blocks):
@@ -442,16 +353,14 @@ class Section:
             else:  # like a loop that nobody knows the extent of
                 axis = Axis("while", 2)
                 turn = Loop(axis, frozenset([axis]), (), Walk.SEQUENTIAL)
-                self.turns[turn] = None
+                self.turns.add(turn)
                 first = len(self.sites)
                 self._walk(asked(item), inside._replace(around=(*around, turn)))
                 self._walk(item.body, inside._replace(around=(*around, turn), guards=(*guards, (item, 0))))
-                self.ends[turn] = first, len(self.sites) - 1
+                self.loops[turn] = first, len(self.sites) - 1
 
     def _loop(self, loop: Loop, inside: Inside) -> None:
         wrong, name = self.verifier.wrong, loop.axis.name
-        if loop in self.now:
-            raise wrong(f"the loop {name} stands in the program twice")
         if loop.is_walked and not inside.loops.keys().isdisjoint(loop.members):
             raise wrong(f"the loop {name} has an axis that is the variable of a loop around it")
         if loop.window is not None and not any(outer.tile == loop.window for outer in inside.around):
@@ -545,60 +454,44 @@ class _Trial:
         self.touches: dict[Array, list[Touch]] = {}
         self.flows: dict[Array, list[tuple[Touch, Touch]]] = {}
         self.vague: set[Array] = set()
+        self.known: dict[Array, tuple[list[list[Touch]], Storage]] = {}
         self.sizes.update({symbol(name): self.value(count) for name, count in teams.items()})
 
-    def check(self, before: LoopProgram | None) -> None:
-        """Check what is other than it was after the pass before; all, where there was none."""
+    def check(self) -> None:
+        """Check what was not so after the pass before: arrays that are touched, or stored, in another way."""
         verifier, program = self.verifier, self.verifier.program
         self.storage = storage = program.storage
-        moved = self.moved(verifier.sections if before is None else [*verifier.new, *verifier.gone])
-        other = moved.union(*[section.sums for section in verifier.elsewhere])
-        if before is not None and storage is not (was := before.storage):
-            other.update([a for a in {**was, **storage} if was[a] is not storage[a] and was[a] != storage[a]])
-        asked = [(array, own) for array, own in self.touches.items() if array in other] if other else []
-        for array, own in asked:
+        parts: dict[Array, list[list[Touch]]] = {output: [] for output in program.outputs}
+        for section in verifier.sections:
+            if self not in section.found:
+                section.found[self] = self.touched(section)
+            for array, own in section.found[self].items():
+                parts.setdefault(array, []).append(own)
+        before, self.known = self.known, {}  # after what was wrong, nothing is known
+        known = {array: (own, storage[array]) for array, own in parts.items()}
+        moved = {a for a, own in parts.items() if a not in before or not same_objects(before[a][0], own)}
+        other = moved.union([a for a in parts if a not in moved and before[a][1] != storage[a]])
+        self.touches = {a: [*chain(*own)] if a in moved else self.touches[a] for a, own in parts.items()}
+        self.flows = {a: flows for a, flows in self.flows.items() if a in parts}
+        for array in other:
             if array in storage:
-                self.stored(array, own)
-            if not storage[array].is_memory and len({touch.site.part or touch.site.section.part for touch in own}) > 1:
-                raise self.wrong(f"{own[-1].site}: the register {array.name} is used in several functions")
-        for array, own in asked:
+                self.stored(array, self.touches[array])
+        for array in parts:
             if array in moved and not array.is_given and array.kind is not Kind.DONATED and array not in program.kept:
-                self.defined(array, own)
+                self.defined(array, self.touches[array])
         for output in program.outputs:
-            if (output in moved or before is None or output not in before.outputs) and output not in program.kept:
+            if output in moved and output not in program.kept:
                 self.finished(output)
-        other.update(*[section.sums for section in verifier.marked])
         for section in verifier.sections if other else ():
-            if section.now and not section.sums.isdisjoint(other):
-                loops = section.now.items()
-                self.parallel(section, {loop for loop, now in loops if now.walk in {Walk.LANES, Walk.THREADS}}, other)
+            at_once = {loop for loop in section.loops if loop.walk in {Walk.LANES, Walk.THREADS}}
+            if at_once and not section.found[self].keys().isdisjoint(other):
+                self.parallel(section, at_once, other)
         if verifier.stage == "allocate" or any(s.slot is not None for s in storage.values()):
             self.memory()
         for source, target in program.donated:
             if source.kind is Kind.DONATED:
                 self.given_up(source, target)
-
-    def moved(self, sections: list[Section]) -> set[Array]:
-        """List what touches arrays once more where sections are new or gone; return those whose list is another one."""
-        found: dict[Array, None] = {}
-        for section in sections:
-            if self not in section.found:
-                section.found[self] = self.touched(section)
-            found.update(dict.fromkeys(section.found[self]))
-        if self.verifier.reordered:
-            found.update(dict.fromkeys(self.touches))
-        moved: set[Array] = set()
-        for array in found:
-            using = sorted(self.verifier.users[array], key=lambda section: section.place)
-            now = [touch for section in using for touch in section.found[self].get(array, ())]
-            before = self.touches.get(array, ())
-            if len(before) != len(now) or not all(map(is_, before, now)):
-                moved.add(array)
-                self.touches[array] = now
-                if not now:
-                    del self.touches[array]
-                    self.flows.pop(array, None)
-        return moved
+        self.known = known
 
     def touched(self, section: Section) -> dict[Array, list[Touch]]:
         """Check the loops and the indices of statements; return what those touch that run at all, by array."""
@@ -969,10 +862,10 @@ class _Trial:
                             found.setdefault(loop, []).append(touch)
                 for loop, inside in found.items():
                     if any(touch.how for touch in inside):
-                        if section.now[loop].walk is Walk.THREADS:
+                        if loop.walk is Walk.THREADS:
                             self.threads(loop, array, inside)
                         else:
-                            self.lanes(loop, {array: how for how, array in section.now[loop].sums}, array, inside)
+                            self.lanes(loop, {array: how for how, array in loop.sums}, array, inside)
 
     def lanes(self, loop: Loop, sums: Mapping[Array, str], array: Array, own: list[Touch]) -> None:
         """Check that no iteration of lanes touches what another one writes, but for sums that the loop names."""
@@ -999,7 +892,7 @@ class _Trial:
             return
         tiles = [one for one in around if one.team is loop.axis]
         made = [one.tile for one in tiles]
-        runs = [*tiles, *[one for one in section.now if one.window in made]]
+        runs = [*tiles, *[one for one in section.loops if one.window in made]]
         if walk_apart(own, runs, self.value) or walk_apart(own, [loop], self.value):
             return
         inside = len(own) == len(self.touches[array]) and array.is_temporary
@@ -1062,7 +955,7 @@ class _Trial:
         for loop in common([read.site.around, write.site.around]):
             tiles = [one for one in read.site.around if one.team is loop.axis or one is loop]
             made = [one.tile for one in tiles if one.tile is not None]
-            runs = [*tiles, *[one for one in read.site.section.now if one.window in made]]
+            runs = [*tiles, *[one for one in read.site.section.loops if one.window in made]]
             if not walk_apart([read, write], runs, self.value):
                 return False
         return True
@@ -1140,6 +1033,11 @@ def walk_apart(own: list[Touch], walked: Sequence[Loop], value: Callable[[Any], 
             if all(b - a >= reach for a, b in pairwise(starts)):
                 return True
     return False
+
+
+def same_objects(own: list[Any], others: list[Any]) -> bool:
+    """Whether two lists are of the same objects."""
+    return len(own) == len(others) and all(map(is_, own, others))
 
 
 def same_rank(own: list[Touch]) -> bool:

@@ -38,11 +38,6 @@ def _each_infer(*xs: Node, of: str, mapped: tuple[bool, ...], params: tuple[Any,
     return (*lengths.pop(), *shape), dtype
 
 
-def _each_value(*xs: Any, of: str, mapped: tuple[bool, ...], params: tuple[Any, ...]) -> Any:
-    shape, dtype = _each_infer(*xs, of=of, mapped=mapped, params=params)
-    return evaluated_for_each(OPS[of], xs, mapped, OPS[of].named(params), np.empty(shape, dtype))
-
-
 def evaluated_for_each(
     op: Op, xs: Sequence[Any], mapped: Sequence[bool], params: dict[str, Any], out: np.ndarray[Any, Any],
 ) -> Any:
@@ -81,7 +76,8 @@ def _of_each(of: str, mapped: tuple[bool, ...], *params: Any) -> Any:
 
 each = structured(
     name="each", params=("of", "mapped", "params"), batched=None,
-    infer=_each_infer, evaluate=_each_value, body=_each_body,
+    infer=_each_infer, body=_each_body, evaluate=lambda *xs, of, mapped, params: evaluated_for_each(
+        OPS[of], xs, mapped, OPS[of].named(params), np.empty(*_each_infer(*xs, of=of, mapped=mapped, params=params))),
     sample=(case(_of_each("gather", (True, True), (0,)), (2, 3), (2, 5), domain=_ROWS),
             case(_of_each("gather", (False, True), (1,)), (2, 3), (2, 5), domain=_ROWS),
             case(_of_each("scatter_add", (True, True), (0,), (3, 2)), (2, 5, 2), (2, 5), domain=_ROWS),

@@ -97,9 +97,7 @@ def control(*, name: str, params: tuple[str, ...], results: Any, evaluate: Any, 
         results(*inputs, **named)
         return (), SEVERAL
 
-    op = Control(name, params, evaluate=evaluate, infer=infer, results=results, sample=(), edges=(), **fields)
-    enter(op)
-    return op
+    return enter(Control(name, params, evaluate=evaluate, infer=infer, results=results, sample=(), edges=(), **fields))
 
 
 def fits(body: Program, inputs: list[tuple[Any, Any]], what: str) -> None:

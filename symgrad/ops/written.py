@@ -76,8 +76,10 @@ def _objects(value: Any) -> np.ndarray[Any, Any]:
     return np.asarray(np.frompyfunc(_exact_number, 1, 1)(whole), dtype=object)
 
 
-def _sympy_number(value: Any) -> Any:
+def _exact_number(value: Any) -> Any:
     """Return a number exactly: of a small denominator as a fraction, else with the digits that it has."""
+    if not isinstance(value, (bool, int, float)):
+        return value
     if isinstance(value, bool):
         return sp.true if value else sp.false
     if isinstance(value, float) and not math.isfinite(value):
@@ -86,16 +88,12 @@ def _sympy_number(value: Any) -> Any:
     return sp.Rational(exact.numerator, exact.denominator) if exact.denominator <= 1024 else sp.Float(value)
 
 
-def _exact_number(value: Any) -> Any:
-    return _sympy_number(value) if isinstance(value, (bool, int, float)) else value
-
-
 def _node_formula(node: Node, values: list[Any]) -> Any:
     op, params = node.op, node.named
     if node.is_constant:
         made = np.empty(node.shape, dtype=object)
         for place in np.ndindex(node.shape):
-            made[place] = _sympy_number(node.params[0].array[place].item())
+            made[place] = _exact_number(node.params[0].array[place].item())
         return made
     found = None
     if op.name in _TRUTHS and node.dtype.kind == "b":

@@ -31,7 +31,21 @@ from symgrad.ir.index.shapes import bare, simplified, size, symbol, upper
 from symgrad.ir.names import comment
 from symgrad.loops.cost import is_narrow
 from symgrad.loops.machine import LINE, WAKES
-from symgrad.loops.program import COUNT, Cond, Kind, Loop, Outlined, Piece, Place, Walk, While, paths, touched, walk
+from symgrad.loops.program import (
+    COUNT,
+    Cond,
+    Kind,
+    Loop,
+    Outlined,
+    Piece,
+    Place,
+    Walk,
+    While,
+    accesses_in,
+    paths,
+    touched,
+    walk,
+)
 from symgrad.ops.declare.forms import ANSWERS
 from symgrad.ops.declare.spelling import BEYOND, FLAG, NOT_A_NUMBER, SET, UNLESS, ctype, pattern, stored, suffix, uses
 from symgrad.ops.declare.traits import chooses
@@ -198,21 +212,17 @@ class Functions:
         What is divided by an extent has none: where a function begins, that may be zero.
         """
         if e not in self.sizes:
+            from sympy import Add, Mod, Mul, Pow
+
             self.sizes[e] = None
-            if not made.text.startswith("-") and self.worth_a_name(e):
+            by_extents = [p for p in e.atoms(Mod, Pow) if not (p.args[1].is_Integer and p.args[1].is_positive)]
+            few = isinstance(e, (Add, Mul)) and len(e.args) == 2 and e.args[0].is_Number and e.args[1].is_Symbol
+            ours = e.free_symbols <= self.extents | self.teams | {COUNT.symbol}
+            if ours and not (few or by_extents or made.text.startswith("-")):
                 self.sizes[e] = Printed(f"${len(self.printed)}", made.level)
                 self.of_teams.update(() if self.teams.isdisjoint(e.free_symbols) else [len(self.printed)])
                 self.printed.append(made.text)
         return self.sizes[e] or made
-
-    def worth_a_name(self, e: Any) -> bool:
-        """Whether a size may have a name."""
-        from sympy import Add, Mod, Mul, Pow
-
-        by_extents = [p for p in e.atoms(Mod, Pow) if not (p.args[1].is_Integer and p.args[1].is_positive)]
-        if by_extents or not e.free_symbols <= self.extents | self.teams | {COUNT.symbol}:
-            return False
-        return not (isinstance(e, (Add, Mul)) and len(e.args) == 2 and e.args[0].is_Number and e.args[1].is_Symbol)
 
     def sized(self, view: FunctionView) -> FunctionView:
         """Give each size that stands more than once in a function a name where it begins, and print the others."""
@@ -292,7 +302,7 @@ class Functions:
 
     def function(self, name: str, items: Items, block: FunctionBody) -> FunctionView:
         """Print a body with the memory that it uses; a thread's own is described where the thread starts."""
-        mine = {access.array for item, _ in walk(items, outlined=False) for access in touched(item)}
+        mine = {access.array for access in accesses_in(items, outlined=False)}
         mine.update(*[self.shares[array] for array in mine if array in self.shares])
         here = [array for array, slot in self.stored.items() if array in mine and (block.thread or not slot.private)]
         stack, workspace = block.memory(here)
@@ -460,8 +470,9 @@ class FunctionBody:
             return self.tiles(loop)
         if loop.walk is Walk.THREADS:
             return self.threads(loop)
-        if self.is_spread(loop):
-            return self.spread(loop)
+        spread = self.spread(loop)
+        if spread is not None:
+            return spread
         name = self.letter(loop.extent) if loop.window is None else self.bounds[loop.window.start][0][:-1]
         self.busy.add(name)
         added = dict.fromkeys(loop.members, name)
@@ -547,8 +558,8 @@ class FunctionBody:
             soon = f"{AWAKE} > 1 ? {least} : " if sooner > 1 else ""
             condition = f"{index(count, self.name)} >= ({soon}{AWAKE} ? {usual} : {WAKES * usual})"
         items = [*walk([loop])]
-        own = [item for item, _ in walk([loop], outlined=False)]
-        mine = dict.fromkeys(a.array for item in own for a in touched(item) if self.storage[a.array].is_private)
+        own = accesses_in([loop], outlined=False)
+        mine = dict.fromkeys(a.array for a in own if self.storage[a.array].is_private)
         stops = any(isinstance(item, (Loop, While)) and item.poll for item, _ in items) and not self.target.package
         number = next(self.regions)
         failed = f"sg_failed{number}" if any(isinstance(s, Statement) and s.may_fail for s, _ in items) else ""
@@ -694,8 +705,10 @@ class FunctionBody:
             if s.may_fail:  # it has a name already
                 self.names[array] = value.text
                 return
-            stable = self.stable(s.value)
-            if self.vanishes(s, items) and len(value.text) <= WIDE and (stable or self.read_next(s, items)):
+            stable, place = self.stable(s.value), self.position[id(s)] + 1
+            following = items[place] if place < len(items) else None
+            next_ = isinstance(following, Statement) and any(a.array is array for a in accesses(following.value))
+            if self.vanishes(s, items) and len(value.text) <= WIDE and (stable or next_):
                 self.inline[array] = value
                 self.moving.update(() if stable else (array,))
                 return
@@ -727,12 +740,6 @@ class FunctionBody:
             return StoreView(self.apart_from[s.target.array], "+=", self.call(NOT_A_NUMBER, both[:1], dtype).text)
         whole = self.call(pattern(op.c, (dtype, dtype), dtype), both, dtype)
         return StoreView(target, "=", as_byte(whole) if byte else whole.text)
-
-    def read_next(self, s: Statement, items: Items) -> bool:
-        """Whether the very next statement reads a value."""
-        place = self.position[id(s)] + 1
-        following = items[place] if place < len(items) else None
-        return isinstance(following, Statement) and any(a.array is s.target.array for a in accesses(following.value))
 
     def stable(self, value: Any) -> bool:
         """Whether a value stays the same until it is read: of inputs and of registers written once."""
@@ -923,18 +930,14 @@ class FunctionBody:
         start, stop = self.bounds[loop.window.start]
         return f"{stop} - {start}"
 
-    def is_spread(self, loop: Loop) -> bool:
-        """Whether all that a loop does is to copy neighbours to a result that all threads read next."""
+    def spread(self, loop: Loop) -> CallView | None:
+        """Turn a loop that only copies neighbours to a result that all threads read next into a call; no other one."""
         s = loop.body[0]
         if not isinstance(s, Statement) or s.role is not Role.SPREAD or not isinstance(s.value, Access):
-            return False
+            return None
         steps = [stride(access, loop.members, self.storage[access.array]) for access in (s.target, s.value)]
-        whole = len(loop.body) == 1 and loop.piece is Piece.ALL and not s.ranges
-        return whole and steps == [1, 1] and not self.target.plain
-
-    def spread(self, loop: Loop) -> CallView:
-        """Turn such a loop into a call."""
-        s: Any = loop.body[0]
+        if len(loop.body) > 1 or loop.piece is not Piece.ALL or s.ranges or steps != [1, 1] or self.target.plain:
+            return None
         self.helpers.add(("sg_spread", ctype(s.value.array.dtype), suffix(s.value.array.dtype)))
         addresses = [self.begin(access, (loop,)) for access in (s.target, s.value)]
         arguments = ", ".join([*addresses, self.walks(loop), "threads"])
@@ -1032,7 +1035,7 @@ class FunctionBody:
 
     def shares(self, items: Items) -> list[LetView]:
         """Point to the sums that a thread works in: the first in the sums themselves, each other one in its copies."""
-        mine = dict.fromkeys(access.array for item, _ in walk(items, outlined=False) for access in touched(item))
+        mine = dict.fromkeys(access.array for access in accesses_in(items, outlined=False))
         made = []
         for array in [array for array in mine if array in self.functions.shares]:
             share = self.functions.shares[array]

@@ -54,18 +54,13 @@ def stems(lines: Iterable[Line]) -> Mapping[Line, str]:
         name = re.sub(r", *", "_", assigned[1]).rstrip("_") or "result"
         name = identifier(name if identifier(name)[-1] != "_" else f"v_{name}").rstrip("_")
         if name in taken:
-            name = identifier(f"{name}_{_done(assigned[2] + assigned[3])}", taken).rstrip("_")
+            does = assigned[2] + assigned[3]  # the function that it calls first, or an operator
+            called = re.search(r"([A-Za-z]\w*)\(", does)
+            word = called[1] if called else next((word for sign, word in SPOKEN.items() if sign in does), "again")
+            name = identifier(f"{name}_{word}", taken).rstrip("_")
         taken.add(name)
         found[line] = name
     return found
-
-
-def _done(expression: str) -> str:
-    """Say what an expression does: the function it calls first, or an operator."""
-    called = re.search(r"([A-Za-z]\w*)\(", expression)
-    if called is not None:
-        return called[1]
-    return next((word for sign, word in SPOKEN.items() if sign in expression), "again")
 
 
 class Names:

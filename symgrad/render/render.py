@@ -36,16 +36,8 @@ PACKAGED = frozenset({"sg_maximum", "sg_minimum"})
 BLAS = frozenset({"sg_gemm", "sg_solve", "sg_cholesky", "sg_lu"})
 """Functions of whole matrices that a BLAS does where it is asked for (`sg_blas` says where it is)."""
 
-LINALG = "linalg.c.jinja"
-FILES = {
-    **dict.fromkeys(("sg_product", "sg_product_part", *FEW_COLUMNS), "product.c.jinja"),
-    "sg_blas": "blas.c.jinja", "sg_gemm": "blas.c.jinja",
-    "sg_argsort": "sorting.c.jinja", "sg_searchsorted": "sorting.c.jinja",
-    **dict.fromkeys(
-        ("sg_rows", "sg_turns", "sg_orthonormal", "sg_eigh", "sg_svd", "sg_divided", "sg_eigh_divided",
-         "sg_svd_divided"), "decompositions.c.jinja"),
-}
-"""The templates of functions of whole matrices that do not stand among linear algebra's."""
+FILES = tuple([f"{name}.c.jinja" for name in ("helpers", "product", "blas", "sorting", "decompositions", "linalg")])
+"""The templates of C functions that stand beside a program's."""
 
 
 def render(loops: LoopProgram, options: Options, target: Target) -> Source:
@@ -112,7 +104,11 @@ def unit(made: list[tuple[LoopProgram, FunctionView, Functions]], target: Target
     return {
         "simd": prototypes(used & target.simd_math, target), "helpers": printed,
         "constants": tuple([
-            constant_view(a, functions.names) for loops, _, functions in made for a in loops.constants
+            ArrayView(
+                stored(a.dtype), functions.names[a], str(a.data.size or 1), "",  # C has no empty arrays
+                ", ".join(c_literal(v, a.dtype) for v in np.ravel(a.data)) or "0",
+            )
+            for loops, _, functions in made for a in loops.constants
             if is_text(a, target) and functions.names[a] in said
         ]),
         "parts": tuple([part for _, _, functions in made for part in functions.parts]),
@@ -167,10 +163,15 @@ def scipy_calls(helpers: set[tuple[str, str, str]], target: Target) -> str:
 
 
 @cache
-def helper_names() -> tuple[str, ...]:
-    """List the names that stand in C beside a function, as the templates' texts say: to compile them takes 40 ms."""
-    texts = [(TEMPLATES / file).read_text(encoding="utf-8") for file in {"helpers.c.jinja", LINALG, *FILES.values()}]
-    return tuple(sorted({name for text in texts for name in re.findall(r"\bsg_[a-z_]*[a-z]", text)}))
+def helper_texts() -> dict[str, str]:
+    """Read the templates of helpers: what they define their texts say, for to compile them takes 40 ms."""
+    return {file: (TEMPLATES / file).read_text(encoding="utf-8") for file in FILES}
+
+
+@cache
+def helper_names() -> frozenset[str]:
+    """List the names that stand in C beside a function."""
+    return frozenset([name for text in helper_texts().values() for name in re.findall(r"\bsg_[a-z_]*[a-z]", text)])
 
 
 def small_call(loops: LoopProgram, small: LoopProgram, functions: Functions) -> CheckView:
@@ -190,7 +191,7 @@ def small_call(loops: LoopProgram, small: LoopProgram, functions: Functions) -> 
 def entry_of(name: str) -> str:
     """Name the C function after the user's, which may have the name of one of ours (`expit`)."""
     entry = f"sg_{name}"
-    return f"{entry}_" if re.fullmatch(rf"({'|'.join(helper_names())})(\d*f?|_[biu]\d*)", entry) else entry
+    return f"{entry}_" if re.fullmatch(rf"({'|'.join(sorted(helper_names()))})(\d*f?|_[biu]\d*)", entry) else entry
 
 
 def helper_order(helper: tuple[str, str, str]) -> tuple[bool, int, tuple[str, str, str]]:
@@ -205,7 +206,8 @@ def helper(name: str, kind: str, end: str, target: Target, *, once: bool = False
     """Print one helper function for a C type; with `once`, compilers are not to copy it for each of its calls."""
     if name in FUNCTIONS:
         bits = target.bits(4 if end else 8)
-        file, macro = FILES.get(name, LINALG), FEW_COLUMNS[0] if name in FEW_COLUMNS else name
+        macro = FEW_COLUMNS[0] if name in FEW_COLUMNS else name
+        file = next(file for file, text in helper_texts().items() if f"macro {macro}(" in text)
         whole = getattr(environment().get_template(f"{file}:{macro}").module, macro)
         library = (target.blas and not target.package,) if name in BLAS - {"sg_gemm"} else ()
         named: dict[str, Any] = {"once": once} if name == "sg_product" else {}
@@ -252,12 +254,6 @@ def passed_constants(loops: LoopProgram) -> list[Any]:
 def is_text(array: Array, target: Target) -> bool:
     """Whether a constant is printed, not passed."""
     return target.package or bool(0 < array.data.nbytes <= TEXT)
-
-
-def constant_view(array: Array, names: dict[Array, str]) -> ArrayView:
-    """Print a constant's elements."""
-    values = ", ".join(c_literal(v, array.dtype) for v in np.ravel(array.data)) or "0"  # C has no empty arrays
-    return ArrayView(stored(array.dtype), names[array], str(array.data.size or 1), "", values)
 
 
 def has(walk: Walk, loops: LoopProgram) -> bool:

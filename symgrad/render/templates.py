@@ -72,9 +72,15 @@ class Kept(jinja2.BytecodeCache):
     def load_bytecode(self, bucket: jinja2.bccache.Bucket) -> None:
         """Fill a bucket with what was kept."""
         words = self.words(bucket)
-        found = _recalled(bucket.key, _digest_of(words)) or self.recall(*words)
-        if found is not None:
-            bucket.bytecode_from_string(found)
+        try:
+            content = Path(cache_from_source(str(TEMPLATES / f"{bucket.key}.py"))).read_bytes()
+        except (OSError, NotImplementedError):
+            content = b""
+        digest = _digest_of(words)  # what lies beside the templates must be made of the same words
+        found = content[len(digest) :] if content.startswith(digest) else b""
+        kept = found or self.recall(*words)
+        if kept is not None:
+            bucket.bytecode_from_string(kept)
 
     def dump_bytecode(self, bucket: jinja2.bccache.Bucket) -> None:
         """Keep what was compiled."""
@@ -85,15 +91,6 @@ class Kept(jinja2.BytecodeCache):
 
 def _digest_of(words: tuple[str, ...]) -> bytes:
     return hashlib.sha256("\0".join(words).encode()).digest()
-
-
-def _recalled(key: str, digest: bytes) -> bytes | None:
-    """Read what lies beside the templates, if it was made of the same words."""
-    try:
-        content = Path(cache_from_source(str(TEMPLATES / f"{key}.py"))).read_bytes()
-    except (OSError, NotImplementedError):
-        return None
-    return content[len(digest) :] if content.startswith(digest) else None
 
 
 def _is_written(key: str, content: bytes) -> bool:

@@ -13,6 +13,7 @@ import linecache
 import os
 import re
 import sys
+from collections.abc import Iterator
 from functools import cache
 from traceback import walk_tb
 from types import CodeType, FrameType, ModuleType, TracebackType
@@ -21,7 +22,6 @@ from typing import Any
 import numpy as np
 
 from symgrad.errors import Line, SymgradError
-from symgrad.trace.texts import line_of_text
 
 # Not by pathlib, which takes 4 ms to import.
 _HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))  # noqa: PTH100, PTH120
@@ -125,6 +125,15 @@ def stores(frame: FrameType) -> bool:
     return dis.opname[frame.f_code.co_code[frame.f_lasti]] in {"STORE_SUBSCR", "STORE_SLICE"}
 
 
+def entries(error: BaseException) -> list[TracebackType]:
+    """List the entries of an error's traceback, the innermost last."""
+    found, at = [], error.__traceback__
+    while at is not None:
+        found.append(at)
+        at = at.tb_next
+    return found
+
+
 def error_line(error: BaseException) -> Line | None:
     """Return the innermost line of the user's code that an error went through."""
     own = [at for at in walk_tb(error.__traceback__) if is_user_code(at[0].f_code.co_filename)]
@@ -139,12 +148,8 @@ def shortened(error: Exception) -> Exception:
     refused = isinstance(error, SymgradError)
     if not refused and raised_in_symgrad(error):
         return error
-    last, entries = error.__traceback__, []
-    while last is not None:
-        entries.append(last)
-        last = last.tb_next
     made: TracebackType | None = None
-    for one in reversed(entries):
+    for one in reversed(entries(error)):
         name = one.tb_frame.f_code.co_filename
         again = made is not None and made.tb_frame is one.tb_frame  # the line that an error begins with, see there
         if (is_user_code(name) and not again) if refused else not name.startswith(_HERE + os.sep):
@@ -161,11 +166,9 @@ def raised_in_library(error: BaseException) -> bool:
 
 def called_last(error: BaseException) -> tuple[str, Any]:
     """Return the name and the value of what the line called that raised an error, if that is a compiled function."""
-    last = error.__traceback__
-    while last is not None and last.tb_next is not None:
-        last = last.tb_next
-    own = last is not None and is_user_code(last.tb_frame.f_code.co_filename)
-    return called(last.tb_frame, last.tb_lasti) if own and last is not None else ("", None)
+    last = entries(error)[-1:]
+    own = bool(last) and is_user_code(last[0].tb_frame.f_code.co_filename)
+    return called(last[0].tb_frame, last[0].tb_lasti) if own else ("", None)
 
 
 _through: set[CodeType] = set()
@@ -243,6 +246,72 @@ def _continued(file: str) -> dict[int, int]:
     return found
 
 
+# -- lines of code that has no file: of `exec`, of ``python -c`` and of a program that Python reads from its input
+
+
+_LONGEST = 1 << 20
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+
+
+def line_of_text(frame: FrameType, number: int) -> str:
+    """Return a line of the text that a frame's code was compiled from; nothing where that is not found.
+
+    The text of ``exec`` is looked for in the variables of all functions that are running; a text counts if it has the
+    function at its place.
+    """
+    inner: FrameType | None = frame
+    while inner is not None and inner.f_code.co_name.endswith(("comp>", "expr>")):  # a comprehension's own
+        inner = inner.f_back
+    if inner is None:
+        return ""
+    program = inner.f_code.co_name == "<module>" and inner.f_back is None
+    for text in _programs(inner.f_code.co_filename) if program else (*_programs("<"), *_variables(inner)):
+        if program or _defines(text, inner.f_code):
+            lines = text.splitlines()
+            return lines[number - 1].strip() if number <= len(lines) else ""
+    return ""
+
+
+def _programs(file: str) -> Iterator[str]:
+    """Return the program's own text, if it has no file."""
+    if file in {"<", "<string>"} and "-c" in sys.orig_argv[:-1]:
+        yield sys.orig_argv[sys.orig_argv.index("-c") + 1]
+    if file in {"<", "<stdin>"}:
+        try:
+            yield os.pread(0, _LONGEST, 0).decode(errors="replace")  # of a file, from where it begins
+        except OSError:  # a pipe or a terminal
+            return
+
+
+def _variables(frame: FrameType) -> Iterator[str]:
+    """Return the texts that functions and their variables hold, from the innermost function outwards."""
+    at: FrameType | None = frame
+    while at is not None:
+        for held in (at.f_code.co_consts, at.f_locals.values(), at.f_globals.values()):
+            yield from [value for value in tuple(held) if type(value) is str and len(value) < _LONGEST]
+        at = at.f_back
+
+
+def _defines(text: str, code: CodeType) -> bool:
+    """Whether a text defines the function of a code object at its line, with its arguments and the names in it."""
+    if ("lambda" if code.co_name == "<lambda>" else code.co_name) not in text:
+        return False
+    try:
+        nodes = [node for node in ast.walk(ast.parse(text)) if isinstance(node, _FUNCTIONS)]
+    except (SyntaxError, ValueError, RecursionError):
+        return False
+    for node in nodes:
+        first = min([node.lineno, *[one.lineno for one in getattr(node, "decorator_list", ())]])
+        words = {getattr(part, name, None) for part in ast.walk(node) for name in ("id", "attr", "arg", "name")}
+        named = getattr(node, "name", "<lambda>")
+        if (named, first) == (code.co_name, code.co_firstlineno) and {*code.co_names, *code.co_varnames} <= words:
+            return True
+    return False
+
+
+# -- errors and calls
+
+
 def located(error: Exception) -> Exception:
     """Add the user's line to an error that has none."""
     if isinstance(error, SymgradError) and error.line is None:
@@ -298,6 +367,12 @@ def _path(frame: FrameType, at: int | None) -> tuple[tuple[str, ...], list[Any]]
     return names, values
 
 
+def place_of(instruction: dis.Instruction) -> tuple[Any, Any] | None:
+    """Return where the expression of an instruction begins and ends in the source, where Python says it (from 3.11)."""
+    at: Any = getattr(instruction, "positions", None)
+    return None if at is None or None in at else (at[::2], at[1::2])
+
+
 @functools.lru_cache(maxsize=4096)
 def callee(code: CodeType, at: int) -> tuple[str, ...] | None:
     """Return the names in the expression that is called at an instruction, none for no call, None when unknown.
@@ -308,12 +383,12 @@ def callee(code: CodeType, at: int) -> tuple[str, ...] | None:
     found: list[tuple[tuple[int, int], str]] = []
     start = end = None
     for instruction in reversed(list(dis.get_instructions(code))):
-        place = getattr(instruction, "positions", None)
-        if place is None or None in place:
+        place = place_of(instruction)
+        if place is None:
             if instruction.offset == at:
                 return None
             continue
-        first, last = (place.lineno, place.col_offset), (place.end_lineno, place.end_col_offset)
+        first, last = place
         if instruction.offset == at:
             if "CALL" not in instruction.opname:  # Python 3.11 calls classes before CALL, in PRECALL
                 return ()
@@ -344,16 +419,14 @@ def loaded_for_calls(code: CodeType) -> frozenset[int]:
     every = list(dis.get_instructions(code))
     ends: dict[Any, list[tuple[Any, bool]]] = {}
     for i in every:
-        place = getattr(i, "positions", None)
-        if place is not None and None not in place:
+        if (place := place_of(i)) is not None:
             is_other = not i.opname.startswith("CALL") or "INTRINSIC" in i.opname
-            ends.setdefault(place[::2], []).append((place[1::2], is_other))
+            ends.setdefault(place[0], []).append((place[1], is_other))
     found: set[int] = set()
     for k, i in reversed([*enumerate(every)]):
-        place = getattr(i, "positions", None)
         is_called = i.opname == "LOAD_METHOD"
-        if i.opname == "LOAD_ATTR" and place is not None:
-            longer = [one for one in ends.get(place[::2], ()) if one[0] > place[1::2]]
+        if i.opname == "LOAD_ATTR" and (place := place_of(i)) is not None:
+            longer = [one for one in ends.get(place[0], ()) if one[0] > place[1]]
             is_called = not min(longer, default=(None, True))[1]
         elif i.opname == "LOAD_ATTR":
             is_called = _takes_first(every[k + 1 :])

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from typing import Any, ClassVar, NamedTuple
 
@@ -20,22 +20,19 @@ import numpy as np
 from symgrad.ir.node import Graph, Node
 from symgrad.ir.program import Program, replaced
 from symgrad.ops.declare import leaves
-from symgrad.trace.inplace.local import Plain, call_function, call_ufunc
+from symgrad.trace.inplace.local import Plain, Standing
 from symgrad.trace.inplace.views import written_outside
 from symgrad.trace.nested import settled
 from symgrad.trace.numpy.replaced import held_for
 from symgrad.trace.signature import by_columns
-from symgrad.trace.state import active, current
+from symgrad.trace.state import active, current, during
 from symgrad.trace.tracer import Tracer
 
 
-class Outside:
+class Outside(Standing):
     """An array from outside: traced in a trace that reads it, its array elsewhere."""
 
     __slots__ = ("array", "name")
-    __array_priority__ = 1000
-    __hash__ = None  # type: ignore[assignment]  # as of NumPy's arrays
-    __class__ = np.ndarray  # type: ignore[assignment]  # what isinstance() sees
 
     def __init__(self, array: Plain, name: str) -> None:
         """Stand for an array, which the user finds by this name."""
@@ -65,7 +62,7 @@ class Outside:
 
     lent = settle
 
-    def written(self) -> Plain:
+    def written(self, *, traced: bool = False) -> Plain:  # noqa: ARG002 - it stays as it is
         """Return the array to be written into; a trace refuses."""
         if self._reads() is not None:
             raise written_outside(self.name, self.array.dtype, self.array.shape)
@@ -91,9 +88,6 @@ class Outside:
     def __getitem__(self, index: Any) -> Any:
         return self.settle()[settled(index)]
 
-    def __setitem__(self, index: Any, value: Any) -> None:
-        self.written()[settled(index)] = settled(value)
-
     def __len__(self) -> int:
         return len(self.settle())
 
@@ -108,26 +102,12 @@ class Outside:
     def __reduce__(self) -> Any:
         return self.array.__reduce__()
 
-    def __reduce_ex__(self, protocol: Any) -> Any:
-        return self.array.__reduce_ex__(protocol)
-
-    def __repr__(self) -> str:
-        return repr(np.asarray(self))
-
-    def __str__(self) -> str:
-        return str(np.asarray(self))
-
-    def __format__(self, spec: str) -> str:
-        return format(np.asarray(self), spec)
+    def shown(self) -> Any:
+        """Return its array: the values are asked for."""
+        return np.asarray(self)
 
     def __bytes__(self) -> bytes:
         return np.asarray(self).tobytes()
-
-    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        return call_ufunc(ufunc, method, inputs, kwargs)
-
-    def __array_function__(self, func: Any, types: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        return call_function(func, args, kwargs)
 
 
 class Slot(NamedTuple):
@@ -188,15 +168,9 @@ def standing(places: Sequence[tuple[Slot, tuple[int, ...], str]]) -> Iterator[li
                 here.others.clear()
 
 
-@contextmanager
-def given(values: Sequence[tuple[Outside | None, Any]]) -> Iterator[None]:
+def given(values: Sequence[tuple[Outside | None, Any]]) -> AbstractContextManager[None]:
     """Let stand-ins stand for other values, in this thread."""
-    before = active.given
-    active.given = before | {id(one): value for one, value in values if one is not None}
-    try:
-        yield
-    finally:
-        active.given = before
+    return during(active, given=active.given | {id(one): value for one, value in values if one is not None})
 
 
 def _with_stand_in(value: Any, path: tuple[int, ...], name: str) -> Any:

@@ -28,121 +28,116 @@ _OUTSIDE = "its result for plain arrays, made outside of the traced function and
 _AS_FUNCTION = "np.{}(array, ...), the function, which is traced, in place of a plain array's method"
 _OTHER_SIGNS = ", where columns of Q and rows of R may have other signs"
 
-OTHERWISE: dict[str, str] = {
-    **dict.fromkeys(
-        ("quad", "quad_vec", "dblquad", "tplquad", "nquad"),
-        "scipy.integrate.fixed_quad(f, a, b, n=20)[0], which is traced: a rule of fixed nodes"),
-    **dict.fromkeys(
-        ("solve_bvp", "ode"), "scipy.integrate.solve_ivp with t_eval= and an explicit method, or odeint"),
-    **dict.fromkeys(
-        ("brentq", "brenth", "bisect", "ridder", "toms748"),
-        "scipy.optimize.newton(f, x0), which is traced, or sg.custom_vjp with the implicit function's rule"),
-    "interp1d": "np.interp(x, points, values)",
-    "nonzero": "np.where(mask, x, 0), or np.sum(x[mask]), np.mean(x[mask])",
-    **dict.fromkeys(("fft", "rfft", "hilbert", "welch", "stft", "spectrogram", "periodogram"), _FOURIER),
-    **dict.fromkeys(("eig", "eigvals"), _SPECTRUM),
-    "schur": "w, v = np.linalg.eigh(a), of a symmetric matrix: T is np.diag(w) and Z is v, from the least w on",
-    **dict.fromkeys(
-        ("qz", "ordqz"),
-        "scipy.linalg.eigh(a, b), of a symmetric matrix and a positive definite one, where this will do"),
-    "rsf2csf": _SPECTRUM,
-    "poly": "np.poly(np.linalg.eigvalsh(a)), of a symmetric matrix",
-    "funm": "(v * f(w)) @ v.T with w, v = np.linalg.eigh(a), of a symmetric matrix; scipy.linalg.expm, logm, sqrtm, "
-    "cosm, sinm, tanm and their like, which are traced",
-    "ldl": "of a positive definite matrix L = C / d and D = np.diag(d**2), with C = scipy.linalg.cholesky(a, "
-    "lower=True) and d = np.diag(C); np.linalg.eigh of another symmetric one",
-    "cossin":
-    "np.linalg.svd of the blocks x[:p, :q] and x[p:, :q], whose singular values are the cosines and the sines",
-    "qr_insert": f"np.linalg.qr(np.insert(Q @ R, k, u, axis=0)){_OTHER_SIGNS}",
-    "qr_delete": f"np.linalg.qr(np.delete(Q @ R, k, axis=0)){_OTHER_SIGNS}",
-    "qr_update": f"np.linalg.qr(Q @ R + np.outer(u, v)){_OTHER_SIGNS}",
-    "matrix_balance": "np.linalg.solve(T, a @ T) with the scaling T found outside, of plain numbers",
-    "roots": "scipy.optimize.newton(lambda z: np.polyval(p, z), x0), which is traced, for one real root",
-    "perm": "scipy.special.gamma(n + 1) / scipy.special.gamma(n - k + 1)",
-    "softplus": "np.logaddexp(0, x)",
-    **{name: f"scipy.special.eval_{name}(n, ..., x)" for name in ("jacobi", "sh_jacobi", "gegenbauer", "genlaguerre")},
-    **dict.fromkeys(
-        ("mathieu_even_coef", "mathieu_odd_coef"),
-        "2 * np.mean(w * np.cos(k * np.deg2rad(t))), half of it for k = 0, of "
-        "w = scipy.special.mathieu_cem(m, q, t)[0] with t = np.arange(64) * 360 / 64, and sines of mathieu_sem"),
-    "packbits": "np.reshape(bits, (-1, 8)) @ 2 ** np.arange(8)[::-1]",
-    "vectorize": "sg.vmap(f)(x), or the function on arrays itself",
-    "fromiter": "np.stack([...])",
-    "nditer": "for value in x.ravel()",
-    "matrix": "the array itself, with a @ b for products",
-    **dict.fromkeys(
-        ("savetxt", "save", "savez", "savez_compressed", "write_array"), "saving outside of the traced function"),
-    **dict.fromkeys(("array2string", "array_str", "array_repr"), "printing outside of the traced function"),
-    "pearsonr": "np.corrcoef(x, y)[0, 1]",
-    "rankdata": "np.argsort(np.argsort(x)) + 1, of values that differ",
-    "gaussian_kde": "np.mean(scipy.stats.norm.pdf(q[:, None], x, h), axis=1), at the places q with the width h",
-    "fit":
-    "the minimum of scipy.stats.norm.nnlf([loc, scale], x) or its like, found outside; it is traced, with a gradient",
-    "expect":
-    "np.trapezoid(f(x) * scipy.stats.norm.pdf(x, loc, scale), x) or its like; a sum of f(k) * pmf(k) over integers k",
-    **dict.fromkeys(
-        ("pdf", "logpdf", "pmf", "logpmf", "cdf", "logcdf", "sf", "logsf", "ppf", "isf"),
-        "its formula of np.* and scipy.special functions; docs/scipy.md lists the distributions that have an answer"),
-    **dict.fromkeys(("find_peaks", "argrelextrema", "argrelmax", "argrelmin"), "x[places] of places found outside"),
-    **dict.fromkeys(("medfilt", "median_filter"), f"np.median({_WINDOWS}, axis=-1)"),
-    **dict.fromkeys(("maximum_filter", "grey_dilation"), f"np.max({_WINDOWS}, axis=-1)"),
-    **dict.fromkeys(("minimum_filter", "grey_erosion"), f"np.min({_WINDOWS}, axis=-1)"),
-    **dict.fromkeys(("resample", "resample_poly"), "np.interp(np.linspace(0, len(x) - 1, n), np.arange(len(x)), x)"),
-    **dict.fromkeys(
-        ("zoom", "rotate", "shift", "affine_transform", "geometric_transform"),
-        "scipy.ndimage.map_coordinates(x, places, order=1), which is traced: linear between the elements"),
-    **dict.fromkeys(
-        ("spsolve", "spsolve_triangular", "splu", "cg", "gmres", "bicg", "bicgstab", "minres"),
-        "np.linalg.solve(A, b) with A = S.toarray() made outside; for a large one the steps of conjugate gradients "
-        "in a loop, of products S @ p, which are traced"),
-    **dict.fromkeys(("eigs", "eigsh", "svds"), f"{_SPECTRUM}, of S.toarray() for a small one"),
-}
+def _table(text: str) -> dict[str, str]:
+    """Read lines ``name, name -> what is said of them``, of which further lines are set in."""
+    entries = [line.partition(" -> ") for line in text.strip().replace("\n    ", " ").splitlines()]
+    return {name: said for names, _, said in entries for name in names.split(", ")}
+
+
+OTHERWISE = _table(f"""
+quad, quad_vec, dblquad, tplquad, nquad -> scipy.integrate.fixed_quad(f, a, b, n=20)[0], which is traced: a rule of
+    fixed nodes
+solve_bvp, ode -> scipy.integrate.solve_ivp with t_eval= and an explicit method, or odeint
+brentq, brenth, bisect, ridder, toms748 -> scipy.optimize.newton(f, x0), which is traced, or sg.custom_vjp with the
+    implicit function's rule
+interp1d -> np.interp(x, points, values)
+nonzero -> np.where(mask, x, 0), or np.sum(x[mask]), np.mean(x[mask])
+fft, rfft, hilbert, welch, stft, spectrogram, periodogram -> {_FOURIER}
+eig, eigvals, rsf2csf -> {_SPECTRUM}
+schur -> w, v = np.linalg.eigh(a), of a symmetric matrix: T is np.diag(w) and Z is v, from the least w on
+qz, ordqz -> scipy.linalg.eigh(a, b), of a symmetric matrix and a positive definite one, where this will do
+poly -> np.poly(np.linalg.eigvalsh(a)), of a symmetric matrix
+funm -> (v * f(w)) @ v.T with w, v = np.linalg.eigh(a), of a symmetric matrix; scipy.linalg.expm, logm, sqrtm, cosm,
+    sinm, tanm and their like, which are traced
+ldl -> of a positive definite matrix L = C / d and D = np.diag(d**2), with C = scipy.linalg.cholesky(a, lower=True) and
+    d = np.diag(C); np.linalg.eigh of another symmetric one
+cossin -> np.linalg.svd of the blocks x[:p, :q] and x[p:, :q], whose singular values are the cosines and the sines
+qr_insert -> np.linalg.qr(np.insert(Q @ R, k, u, axis=0)){_OTHER_SIGNS}
+qr_delete -> np.linalg.qr(np.delete(Q @ R, k, axis=0)){_OTHER_SIGNS}
+qr_update -> np.linalg.qr(Q @ R + np.outer(u, v)){_OTHER_SIGNS}
+matrix_balance -> np.linalg.solve(T, a @ T) with the scaling T found outside, of plain numbers
+roots -> scipy.optimize.newton(lambda z: np.polyval(p, z), x0), which is traced, for one real root
+perm -> scipy.special.gamma(n + 1) / scipy.special.gamma(n - k + 1)
+softplus -> np.logaddexp(0, x)
+jacobi -> scipy.special.eval_jacobi(n, ..., x)
+sh_jacobi -> scipy.special.eval_sh_jacobi(n, ..., x)
+gegenbauer -> scipy.special.eval_gegenbauer(n, ..., x)
+genlaguerre -> scipy.special.eval_genlaguerre(n, ..., x)
+mathieu_even_coef, mathieu_odd_coef -> 2 * np.mean(w * np.cos(k * np.deg2rad(t))), half of it for k = 0, of w =
+    scipy.special.mathieu_cem(m, q, t)[0] with t = np.arange(64) * 360 / 64, and sines of mathieu_sem
+packbits -> np.reshape(bits, (-1, 8)) @ 2 ** np.arange(8)[::-1]
+vectorize -> sg.vmap(f)(x), or the function on arrays itself
+fromiter -> np.stack([...])
+nditer -> for value in x.ravel()
+matrix -> the array itself, with a @ b for products
+savetxt, save, savez, savez_compressed, write_array -> saving outside of the traced function
+array2string, array_str, array_repr -> printing outside of the traced function
+pearsonr -> np.corrcoef(x, y)[0, 1]
+rankdata -> np.argsort(np.argsort(x)) + 1, of values that differ
+gaussian_kde -> np.mean(scipy.stats.norm.pdf(q[:, None], x, h), axis=1), at the places q with the width h
+fit -> the minimum of scipy.stats.norm.nnlf([loc, scale], x) or its like, found outside; it is traced, with a gradient
+expect -> np.trapezoid(f(x) * scipy.stats.norm.pdf(x, loc, scale), x) or its like; a sum of f(k) * pmf(k) over integers
+    k
+pdf, logpdf, pmf, logpmf, cdf, logcdf, sf, logsf, ppf, isf -> its formula of np.* and scipy.special functions;
+    docs/scipy.md lists the distributions that have an answer
+find_peaks, argrelextrema, argrelmax, argrelmin -> x[places] of places found outside
+medfilt, median_filter -> np.median({_WINDOWS}, axis=-1)
+maximum_filter, grey_dilation -> np.max({_WINDOWS}, axis=-1)
+minimum_filter, grey_erosion -> np.min({_WINDOWS}, axis=-1)
+resample, resample_poly -> np.interp(np.linspace(0, len(x) - 1, n), np.arange(len(x)), x)
+zoom, rotate, shift, affine_transform, geometric_transform -> scipy.ndimage.map_coordinates(x, places, order=1), which
+    is traced: linear between the elements
+spsolve, spsolve_triangular, splu, cg, gmres, bicg, bicgstab, minres -> np.linalg.solve(A, b) with A = S.toarray() made
+    outside; for a large one the steps of conjugate gradients in a loop, of products S @ p, which are traced
+eigs, eigsh, svds -> {_SPECTRUM}, of S.toarray() for a small one
+""")
 """What is written in the place of functions, by their names."""
 
 _EIGENVALUES = "values say whether its eigenvalues are complex"
-REASONS: dict[str, str] = {
-    **dict.fromkeys(("eig", "eigvals", "schur", "rsf2csf", "qz", "ordqz", "funm"), _EIGENVALUES),
-    "ldl": "values say which rows change places, and where D has blocks of two",
-    **dict.fromkeys(("mathieu_even_coef", "mathieu_odd_coef"), "values say how many coefficients there are"),
-    "cossin": "its signs are those of LAPACK's steps",
-    **dict.fromkeys(
-        ("qr_insert", "qr_delete", "qr_update"),
-        "its signs are those of LAPACK's rotations, which differ from version to version"),
-    "matrix_balance": "its scales are found by steps that values choose",
-}
+REASONS = _table(f"""
+eig, eigvals, schur, rsf2csf, qz, ordqz, funm -> {_EIGENVALUES}
+ldl -> values say which rows change places, and where D has blocks of two
+mathieu_even_coef, mathieu_odd_coef -> values say how many coefficients there are
+cossin -> its signs are those of LAPACK's steps
+qr_insert, qr_delete, qr_update -> its signs are those of LAPACK's rotations, which differ from version to version
+matrix_balance -> its scales are found by steps that values choose
+""")
 """Why functions have no answer, where that is not for want of one."""
 
-ROOMS: dict[str, str] = {
-    "scipy.sparse": SPARSE, "numpy.random": _DRAWN,
-    "scipy.optimize":
-    "optimizing outside of the traced function; inside, sg.custom_vjp with the implicit function's rule",
-    **dict.fromkeys(("numpy.fft", "scipy.fft"), f"matrices made outside, as for fft: {_FOURIER}"),
-    **dict.fromkeys(
-        ("numpy.emath", "numpy.lib.scimath"), "np.sqrt, np.log and their like, of numbers for which these are real"),
-    "numpy.ma": "np.where(mask, fill, data) with the plain data and mask",
-    "numpy.matrixlib": "np.ndarray, with a @ b for products",
-    "numpy.testing": "comparing outside of the traced function, what its compiled form returns",
-    "scipy.spatial.transform": "a rotation's matrix by its formula: eye(3) + sin(t) * K + (1 - cos(t)) * K @ K for the "
-    "angle t = norm(w), where K is the matrix of the cross product with w / t",
-    "scipy.spatial": "the neighbours, hull or triangles of plain points, found outside: inside, x[places] of these and "
-    "scipy.spatial.distance.cdist(x, y) are traced",
-    "scipy.interpolate": "a table's values outside, and piecewise linear inside: np.interp(x, xp, yp)",
-    "scipy.special": "sg.extern with C of it and its derivative; docs/scipy.md lists the functions that have an answer",
-    "scipy.stats": "np.mean, np.var, np.corrcoef or np.quantile for a statistic; ranks, tests and fits of plain arrays "
-    "outside of the traced function",
-    "scipy.linalg": "scipy.linalg.cholesky, lu, qr, svd or eigh, which are traced",
-    "scipy.signal": "the filter's coefficients designed outside, of plain numbers; inside, "
-    "scipy.signal.lfilter(b, a, x) or sosfilt(sos, x), which are traced",
-    "scipy.ndimage": "labels and distances of plain arrays outside; inside, scipy.ndimage.convolve, gaussian_filter "
-    "and map_coordinates of order 0 and 1, which are traced",
-}
+ROOMS = _table(f"""
+scipy.sparse -> {SPARSE}
+numpy.random -> {_DRAWN}
+scipy.optimize -> optimizing outside of the traced function; inside, sg.custom_vjp with the implicit function's rule
+numpy.fft, scipy.fft -> matrices made outside, as for fft: {_FOURIER}
+numpy.emath, numpy.lib.scimath -> np.sqrt, np.log and their like, of numbers for which these are real
+numpy.ma -> np.where(mask, fill, data) with the plain data and mask
+numpy.matrixlib -> np.ndarray, with a @ b for products
+numpy.testing -> comparing outside of the traced function, what its compiled form returns
+scipy.spatial.transform -> a rotation's matrix by its formula: eye(3) + sin(t) * K + (1 - cos(t)) * K @ K for the angle
+    t = norm(w), where K is the matrix of the cross product with w / t
+scipy.spatial -> the neighbours, hull or triangles of plain points, found outside: inside, x[places] of these and
+    scipy.spatial.distance.cdist(x, y) are traced
+scipy.interpolate -> a table's values outside, and piecewise linear inside: np.interp(x, xp, yp)
+scipy.special -> sg.extern with C of it and its derivative; docs/scipy.md lists the functions that have an answer
+scipy.stats -> np.mean, np.var, np.corrcoef or np.quantile for a statistic; ranks, tests and fits of plain arrays
+    outside of the traced function
+scipy.linalg -> scipy.linalg.cholesky, lu, qr, svd or eigh, which are traced
+scipy.signal -> the filter's coefficients designed outside, of plain numbers; inside, scipy.signal.lfilter(b, a, x) or
+    sosfilt(sos, x), which are traced
+scipy.ndimage -> labels and distances of plain arrays outside; inside, scipy.ndimage.convolve, gaussian_filter and
+    map_coordinates of order 0 and 1, which are traced
+""")
 """What is written in the place of a module's other functions; a module stands before those that it is in."""
 
-MATHS = {
-    "lgamma": "scipy.special.gammaln(x)", "fsum": "np.sum(x)", "dist": "np.linalg.norm(x - y)",
-    "factorial": "scipy.special.gamma(n + 1)", "comb": "scipy.special.binom(n, k)", "perm": OTHERWISE["perm"],
-    "isclose": "np.isclose(x, y)",
-}
+MATHS = _table("""
+lgamma -> scipy.special.gammaln(x)
+fsum -> np.sum(x)
+dist -> np.linalg.norm(x - y)
+factorial -> scipy.special.gamma(n + 1)
+comb -> scipy.special.binom(n, k)
+perm -> scipy.special.gamma(n + 1) / scipy.special.gamma(n - k + 1)
+isclose -> np.isclose(x, y)
+""")
 """What NumPy or SciPy call a function of `math`, where that is more than its name."""
 
 

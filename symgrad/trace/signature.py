@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import inspect
+import operator
 import re
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from symgrad.errors import ArgumentError, ArgumentValueError
+from symgrad.errors import ArgumentError, ArgumentValueError, SymgradError, warn
 from symgrad.ir.index.shapes import Shape, symbol
 from symgrad.ir.names import WINDOWS, identifier
 from symgrad.ir.node import Node
 from symgrad.ops.declare.forms import COMPILED, is_traced
 from symgrad.trace import optree
 from symgrad.trace.constants import as_numbers, dtype_shown, is_sparse, means_more
-from symgrad.trace.lines import user_line
+from symgrad.trace.lines import definition, user_line
 from symgrad.trace.structures import NAMESPACE, flattened
 
 
@@ -43,6 +45,7 @@ class Spec:
         return f"{kind}[{','.join(map(str, self.shape))}]".replace(" ", "")
 
 
+_EXAMPLES = 'a dtype and extents: "f64[n,d]", "f32[784,10]", "i64[b]", "f64[]"'
 _KINDS = {"bool": "?", **{f"{k}{8 * n}": f"{k}{n}" for k in "iu" for n in (1, 2, 4, 8)}, "f32": "f4", "f64": "f8"}
 _SPEC = re.compile(r"\s*([a-z]+\d*)\s*\[([^\[\]]*)\]\s*")
 _WORD = re.compile(r"\w+")
@@ -64,19 +67,12 @@ def spec(text: str) -> Spec:
     (784, 10)
     """
     if not isinstance(text, str):
-        raise ArgumentError(
-            f"a spec is a text, not {text!r:.60}", line=user_line(),
-            instead='a dtype and extents: "f64[n,d]", "f32[784,10]", "i64[b]", "f64[]"',
-        )
+        raise ArgumentError(f"a spec is a text, not {text!r:.60}", line=user_line(), instead=_EXAMPLES)
     match = _SPEC.fullmatch(text) if len(text) <= 200 else None
     dims = [d.strip() for d in match[2].split(",")] if match and match[2].strip() else []
     if match is None or match[1] not in _KINDS or not all(_DIM.fullmatch(d) for d in dims):
-        raise ArgumentValueError(
-            f"{text[:60]!r} is no spec",
-            instead='a dtype and extents: "f64[n,d]", "f32[784,10]", "i64[b]", "f64[]"',
-        )
-    shape = tuple([extent_of(d) for d in dims])
-    return Spec(shape, np.dtype(_KINDS[match[1]]))
+        raise ArgumentValueError(f"{text[:60]!r} is no spec", instead=_EXAMPLES)
+    return Spec(tuple([extent_of(d) for d in dims]), np.dtype(_KINDS[match[1]]))
 
 
 def specs_in(tree: Any) -> Any:
@@ -141,10 +137,48 @@ class Signature:
             self, specs=(*self.specs, *specs), names=(*self.names, *names), paths=(*self.paths, *names),
         )
 
+    def called(self, fun: Callable[..., Any], leaves: Sequence[Any], user: Callable[..., Any]) -> Any:
+        """Call what stands for a user's function, and warn where it has changed what an argument holds.
+
+        Containers and objects among its arguments are copies: NumPy would have changed the caller's.
+        """
+        given = optree.tree_unflatten(self.tree, leaves)
+        args, kwargs = self._with_statics(*given)
+        result = fun(*args, **kwargs)
+        if (place := self._changed(given, leaves)) is not None:
+            name = getattr(user, "__name__", type(user).__name__)
+            warn(str(SymgradError(
+                f"{name}() changes {place} of an argument, which is a copy: the caller's stays as it is",
+                line=definition(user), instead=f"return the new {place}",
+            )))
+        return result
+
+    def _changed(self, given: Any, leaves: Sequence[Any]) -> str | None:
+        """Say what of the arguments is not what it was; None where all of it is."""
+        found, tree = flattened(given)
+        if tree == self.tree and all(map(operator.is_, found, leaves)):
+            return None
+        before, after = [dict(zip(t.accessors(), values, strict=True))
+                         for t, values in ((self.tree, leaves), (tree, found))]
+        roots = {position: re.split(r"\W", path)[0] for position, path in zip(self.positions, self.paths, strict=False)}
+        for accessor in [*after, *before]:
+            if before.get(accessor) is not after.get(accessor):
+                _, first, *rest = accessor
+                last = rest[-1] if rest else None
+                kind = getattr(last, "type", None)
+                if last is not None and isinstance(getattr(kind, str(last.entry), None), cached_property):
+                    continue
+                shown = "".join([one.codify("") for one in rest])
+                return f"{roots.get(first.entry, 'a part')}{shown}"
+        same = before.keys() == after.keys()
+        return "a setting" if same else None
+
     def join(self, leaves: Sequence[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Put leaves and static values back into positional and keyword arguments."""
-        args, kwargs = optree.tree_unflatten(self.tree, leaves)
-        args, kwargs = list(args), dict(kwargs)
+        return self._with_statics(*optree.tree_unflatten(self.tree, leaves))
+
+    def _with_statics(self, given: Any, named: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        args, kwargs = list(given), dict(named)
         for key, value in self.statics:
             if isinstance(key, int):
                 args.insert(key, value)

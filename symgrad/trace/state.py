@@ -6,7 +6,7 @@ import functools
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from types import CodeType, FrameType
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
@@ -231,13 +231,21 @@ def trimmed(function: Callable[P, R]) -> Callable[P, R]:
 
 
 @contextmanager
-def beside() -> Iterator[None]:
-    """Run Python beside the traces of this thread, as if there were none."""
-    traces, active.traces = active.traces, []
+def during(held: Any, **values: Any) -> Iterator[None]:
+    """Let attributes have other values for the while."""
+    before = {name: getattr(held, name) for name in values}
     try:
+        for name, value in values.items():
+            setattr(held, name, value)
         yield
     finally:
-        active.traces = traces
+        for name, value in before.items():
+            setattr(held, name, value)
+
+
+def beside() -> AbstractContextManager[None]:
+    """Run Python beside the traces of this thread, as if there were none."""
+    return during(active, traces=[])
 
 
 @contextmanager
@@ -257,13 +265,8 @@ def tracing(trace: Trace, *, ends: bool = False) -> Iterator[Trace]:
 @contextmanager
 def passing(trace: Trace) -> Iterator[Trace]:
     """Make a trace the active one for what a pass records, where no override holds: that is of the user's ops."""
-    overrides, functions = active.overrides, active.functions
-    active.overrides, active.functions = [], {}
-    try:
-        with tracing(trace):
-            yield trace
-    finally:
-        active.overrides, active.functions = overrides, functions
+    with during(active, overrides=[], functions={}), tracing(trace):
+        yield trace
 
 
 @contextmanager

@@ -4,7 +4,8 @@ So are namespaces of Python's own, and classes that are made of `dict`, `list` a
 A class is registered when its first object is met. What an object holds of arrays and floats, and of containers and
 objects with such in them, are its branches; what else it holds (integers, names, functions) belongs to its kind, and
 objects that differ in it are compiled for apart. An object inside of the traced function is a new one of the same
-class, made without its ``__init__``. Texts, functions and other settings are such kinds without branches.
+class, made without its ``__init__``. Texts, functions, members of enumerations and other settings are such kinds
+without branches.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import threading
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import is_dataclass
+from enum import Enum
 from functools import partial
 from types import BuiltinFunctionType, EllipsisType, FunctionType, MethodType, ModuleType, SimpleNamespace
 from typing import Any
@@ -28,8 +30,8 @@ NAMESPACE = "symgrad"
 
 _PLAIN = (np.ndarray, np.generic, bool, int, float)
 _SETTINGS = (
-    str, bytes, slice, range, type, np.dtype, np.ufunc, EllipsisType, FunctionType, MethodType, BuiltinFunctionType,
-    partial,
+    str, bytes, slice, range, type, Enum, np.dtype, np.ufunc, EllipsisType, FunctionType, MethodType,
+    BuiltinFunctionType, partial,
 )
 _NEVER = (*_SETTINGS, complex, set, frozenset, ModuleType)
 _ITEMS = (OrderedDict, defaultdict, dict, list, tuple)

@@ -41,6 +41,7 @@ from symgrad.trace.control.forks import forks_of
 from symgrad.trace.lines import (
     called_last,
     definition,
+    entries,
     error_line,
     is_user_code,
     raised_in_library,
@@ -136,20 +137,20 @@ def trace(
                 tracers.append(argument(now, node, spec, path))
             inputs = tuple([t.node for t in tracers])
             asked = now.branches
+            first = None if outer else asked  # those of the outermost program
             begun = 0 if asked is None else asked.loops
             if outside:
                 graph.outside = Reads(graph, outside)
-            if asked is not None and outer is None:
-                asked.begin(inputs, graph.outside.values() if outside else {})
+            watching: Callable[[], Any] = nullcontext
+            if first is not None:
+                first.begin(inputs, graph.outside.values() if outside else {})
+                if (lengths := first.lengths) is not None:
+                    carried = lengths.carried - lengths.idle - lengths.resting
+                    first.carrying = Carrying(carried, lengths.differing, lengths.broken)
+                    watching = first.carrying.watching
             elif asked is not None and known:
                 asked.stand(inputs, known)
             opened = not all(is_static(spec.shape) for spec in signature.specs)
-            watching: Callable[[], Any] = nullcontext
-            if asked is not None and outer is None and asked.lengths is not None:
-                lengths = asked.lengths
-                carried = lengths.carried - lengths.idle - lengths.resting
-                asked.carrying = Carrying(carried, lengths.differing, lengths.broken)
-                watching = asked.carrying.watching
             with installed(fun) if creation else nullcontext(), nothing_caught(opened=opened):
                 try:
                     with watching():
@@ -164,12 +165,12 @@ def trace(
             values, tree = flatten(result)
             outputs = tuple([output(now, value, fun) for value in values])
             labels = () if outer else now.labels.get(outputs, ())
-            if asked is not None and outer is None:
-                asked.outputs = outputs
-            if asked is not None and outer is None and asked.lost is not None:
+            if first is not None:
+                first.outputs = outputs
+            if first is not None and first.lost is not None:
                 raise ConcretizationError(
                     "an exception left a function that sg.grad or its like derive, after a condition on a traced value "
-                    "in it, and was caught around: the condition cannot be looked at there", line=asked.lost,
+                    "in it, and was caught around: the condition cannot be looked at there", line=first.lost,
                     instead="the try and except statements inside of that function",
                 )
             found: list[Any] = []
@@ -177,13 +178,15 @@ def trace(
                 more = [argument(now, t.node, s, t.origin) for t, s in zip(tracers, signature.specs, strict=True)]
                 with installed() if creation else nullcontext(), watching():
                     found = forks_of(now, asked, guards, lambda: call(more), begun)
+            numbers = [node.param("number") for node in guards]
             labels = labels and (*labels, *[f"guard{k}" for k in range(len(guards))])
             outputs = (*outputs, *guards)
             columns = frozenset([n for n, s in zip(signature.names, signature.specs, strict=True) if s.fortran])
             program = Program(
                 inputs, outputs, name, tuple(graph.requirements), graph if outer else None, start if outer else 0,
                 labels=labels, fortran=columns, rules=tuple(graph.rules), again=graph.again,
-                moments={} if asked is None else asked.moments_of(guards), forks=tuple(found),
+                moments={} if asked is None else {n: asked.moments[n] for n in numbers if n in asked.moments},
+                forks=tuple(found),
             )
             if outside:
                 program = graph.outside.read_by(program)
@@ -299,10 +302,7 @@ def explain(error: Exception, refused: Sequence[Refusal] = ()) -> Exception:
 
 def called_of_traced(error: Exception) -> str:
     """Name the function of Python's own library that refused a traced value, as ``json.dumps`` does; else nothing."""
-    found, last = [], error.__traceback__
-    while last is not None:
-        found.append(last)
-        last = last.tb_next
+    found = entries(error)
     own = [k for k, one in enumerate(found) if is_user_code(one.tb_frame.f_code.co_filename)]
     if not isinstance(error, (TypeError, ValueError)) or not own or own[-1] + 1 == len(found):
         return ""

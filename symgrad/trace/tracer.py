@@ -269,11 +269,10 @@ class Tracer:
             )
         return length
 
-    def __copy__(self) -> Tracer:
+    def __copy__(self, _memo: Any = None) -> Tracer:
         return self if self.is_number else as_array(Tracer(as_node(self.owner, self), self.owner))
 
-    def __deepcopy__(self, memo: Any) -> Tracer:
-        return self.__copy__()
+    __deepcopy__ = __copy__
 
     # -- refusing what would need values: NumPy has them here, and there are none
 
@@ -657,6 +656,17 @@ class Extent:
     def __neg__(self) -> Any:
         return self._with(-1, operator.mul, np.multiply)
 
+    def __pow__(self, other: Any) -> Any:
+        is_exact = issubclass(type(other), (int, np.integer)) and other >= 0
+        return self._with(other, operator.pow if is_exact else None, np.power)
+
+    def __bool__(self) -> bool:
+        frame = sys._getframe(1)  # noqa: SLF001 - who asks
+        of_numpy = MARK in frame.f_globals
+        if of_numpy and self.owner.greater(self.dim, 0, f"NumPy's {frame.f_code.co_name}()") is not None:
+            return True
+        raise self.refuse("a condition")
+
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
         """Take part in a ufunc as a number; what it gives is a NumPy scalar, which promotes as an array does."""
         inputs = tuple([i.tracer() if type(i) is Extent else i for i in inputs])
@@ -736,23 +746,11 @@ def _comparison(known_by: str, *, greater: bool) -> Any:
     return compare
 
 
-def _condition(self: Extent) -> bool:
-    frame = sys._getframe(1)  # noqa: SLF001 - who asks
-    if MARK in frame.f_globals and self.owner.greater(self.dim, 0, f"NumPy's {frame.f_code.co_name}()") is not None:
-        return True
-    raise self.refuse("a condition")
-
-
 def _refusing(what: str) -> Any:
     def refuse(self: Extent) -> NoReturn:
         raise self.refuse(what)
 
     return refuse
-
-
-def _power(self: Extent, other: Any) -> Any:
-    is_exact = issubclass(type(other), (int, np.integer)) and other >= 0
-    return self._with(other, operator.pow if is_exact else None, np.power)
 
 
 for _name, _method in {
@@ -761,10 +759,9 @@ for _name, _method in {
     "mul": _arithmetic(np.multiply, operator.mul), "rmul": _arithmetic(np.multiply, operator.mul, swap=True),
     "truediv": _arithmetic(np.true_divide, None), "rtruediv": _arithmetic(np.true_divide, None, swap=True),
     "floordiv": _arithmetic(np.floor_divide, operator.floordiv), "mod": _arithmetic(np.remainder, operator.mod),
-    "pow": _power,
     "lt": _comparison("is_negative", greater=False), "le": _comparison("is_nonpositive", greater=False),
     "gt": _comparison("is_positive", greater=True), "ge": _comparison("is_nonnegative", greater=True),
-    "bool": _condition, "int": _refusing("int()"), "str": _refusing("str()"),
+    "int": _refusing("int()"), "str": _refusing("str()"),
     "format": lambda self, _form: _refusing("a text with it")(self),
 }.items():
     setattr(Extent, f"__{_name}__", _method)
@@ -854,15 +851,12 @@ def lift(value: Any) -> Any:
 
 def operand(trace: Trace, value: Any, dtype: np.dtype[Any]) -> Node:
     """Return a ufunc's operand as a node of the loop's dtype."""
-    if type(value) is Tracer:
-        node = as_node(trace, value)
-        return node if node.dtype == dtype else cast(trace, node, dtype)
     if type(value) in _SCALARS:
         return number(trace, value, dtype)
     node = as_node(trace, value)
     if node.dtype == dtype:
         return node
-    if node.is_constant:
+    if node.is_constant and type(value) is not Tracer:
         return constant(trace, node.params[0].array, dtype)
     return cast(trace, node, dtype)
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
 
+from symgrad.ir.graphs import in_turn
 from symgrad.ir.index.regions import whole
 from symgrad.ir.index.shapes import Shape
 from symgrad.ir.node import Graph, Node
@@ -187,6 +188,15 @@ def opened_program(program: Program) -> tuple[Program, Trace]:
         return program, outer
     fresh = Trace(Graph(), program.name)
     return rebuild(program, copied, into=fresh.graph), fresh
+
+
+def in_order(program: Program, needed: Callable[[Node], Iterable[Node]]) -> list[Node]:
+    """List a program's nodes, each after those that are `needed` for it, which may come later in the program."""
+    order = dict.fromkeys(program.inputs)
+    for node in program.nodes():
+        for one in in_turn(node, lambda one: [i for i in needed(one) if i.number >= program.start], order):
+            order[one] = None
+    return [*order]
 
 
 def inline(program: Program) -> Program:

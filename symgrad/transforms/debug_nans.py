@@ -120,7 +120,10 @@ def _flags(graph: Graph, program: Program, numbers: dict[Node, tuple[int, ...]],
             numbers[node] = reads
             continue
         numbers[node] = (len(values),)
-        values.append(Watched(_what_it_is(node), node.line, reads))
+        what = f"{node.op.name}, {node.dtype}{shapes.show(node.shape)}, gives"
+        if node.is_input or node.is_constant:
+            what = f"the argument {node.param('name')!r} holds" if node.is_input else "a constant holds"
+        values.append(Watched(what, node.line, reads))
         flags.append(written(graph, lambda x: np.any(~np.isfinite(x)) if np.ndim(x) else ~np.isfinite(x), node))
     return flags
 
@@ -187,11 +190,3 @@ def _watched_inside(
     number = len(reads) - len(sides[name][0].outputs) if "fixed" in named else 0
     flags.append(make(graph, result, make(graph, op, *given, **{**named, **found}), number=number))
     return reads
-
-
-def _what_it_is(node: Node) -> str:
-    if node.is_input:
-        return f"the argument {node.param('name')!r} holds"
-    if node.is_constant:
-        return "a constant holds"
-    return f"{node.op.name}, {node.dtype}{shapes.show(node.shape)}, gives"

@@ -27,6 +27,7 @@ from symgrad.ir.node import Constant, Node
 from symgrad.ir.op import Elementwise, Structured
 from symgrad.ops.declare.traits import traits
 from symgrad.ops.elementwise.selection import where
+from symgrad.transforms.build import scalar
 from symgrad.transforms.tuned import COMPARED_ELEMENTS
 
 Labels: TypeAlias = tuple[int | None, ...]
@@ -163,19 +164,15 @@ class Equality:
         if not node.is_constant:
             return Scaled(self.number((node, labels)))
         array = node.params[0].array
-        if array.ndim == 0 and node.dtype.kind == "f":
-            return self._constant(array)
+        if array.ndim == 0 and node.dtype.kind == "f":  # without its sign, and a power of two as 1
+            sign, size = -1.0 if np.signbit(array) else 1.0, np.abs(array)
+            if np.frexp(size)[0] == 0.5 and 1 / FACTOR <= size <= FACTOR:
+                return Scaled(self.number(Constant(np.ones_like(size))), sign * float(size))
+            return Scaled(self.number(Constant(size)), sign)
         if array.size > COMPARED_ELEMENTS or len(set(labels)) != len(labels):
             return Scaled(self.number((node, labels)))
         order = sorted(range(array.ndim), key=lambda k: -1 if labels[k] is None else labels[k])  # type: ignore[arg-type, return-value]
         return Scaled(self.number((Constant(array.transpose(order)), *[labels[k] for k in order])))
-
-    def _constant(self, array: np.ndarray[Any, Any]) -> Scaled:
-        """Number a constant without its sign, and a power of two as 1."""
-        sign, size = -1.0 if np.signbit(array) else 1.0, np.abs(array)
-        if np.frexp(size)[0] == 0.5 and 1 / FACTOR <= size <= FACTOR:
-            return Scaled(self.number(Constant(np.ones_like(size))), sign * float(size))
-        return Scaled(self.number(Constant(size)), sign)
 
     def number(self, key: Hashable) -> int:
         """Return what stands for a key."""
@@ -250,7 +247,7 @@ def _general(equality: Equality, node: Node, read: Read, values: list[Scaled]) -
     if known.sees_nan:
         return None
     if known.commutes and known.joint > 0:  # of opposite ones it is what it is of these, and a zero has no sign
-        first, zero = min(values), any(_is_zero_behind_views(x) for x, _ in read.items)
+        first, zero = min(values), any(scalar(x) == 0 for x, _ in read.items)
         parts = sorted([value.size if zero else (value.number, value.scale * first.sign) for value in values])
     elif known.commutes:
         exact &= op.used is None or parts == sorted(parts)  # of equal zeros one is taken
@@ -285,17 +282,11 @@ def _product_value(equality: Equality, node: Node, read: Read, values: list[Scal
 def _choice_value(equality: Equality, node: Node, read: Read, values: list[Scaled]) -> Scaled | None:
     """Number a choice: the factor of a branch is one of the choice, and a zero has any."""
     condition, a, b = values
-    zeros = [_is_zero_behind_views(x) for x, _ in read.items[1:]]
+    zeros = [scalar(x) == 0 for x, _ in read.items[1:]]
     scale = b.scale if zeros[0] else a.scale
     parts = [(x.number, 1.0 if zero else x.scale / scale) for x, zero in zip((a, b), zeros, strict=True)]
     exact = a.exact and b.exact and not any(z and x.scale * scale < 0 for x, z in zip((a, b), zeros, strict=True))
     return Scaled(equality.number(("where", node.dtype, condition.scaled, *parts)), scale, exact)
-
-
-def _is_zero_behind_views(node: Node) -> bool:
-    while node.op.view:
-        node = node.inputs[0]
-    return node.is_constant and node.shape == () and bool(node.params[0].array == 0)
 
 
 _RULES: dict[Any, Callable[[Equality, Node, Read, list[Scaled]], Scaled | None]] = {

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,7 +29,7 @@ from symgrad.ops.arrays.reduce import sum_
 from symgrad.ops.arrays.views import squeeze
 from symgrad.ops.declare.traits import traits
 from symgrad.ops.elementwise.arithmetic import negative
-from symgrad.transforms.build import is_sum, make, scalar
+from symgrad.transforms.build import in_order, is_sum, make, scalar
 from symgrad.transforms.tuned import SCALED_DOUBLES, SCALED_SINGLES, TERMS_DEEP
 
 
@@ -42,10 +43,22 @@ def factor_sums(program: Program) -> Program:
     """
     program = _of_sums(program)
     nodes = program.nodes()
-    sums = [(node.inputs[0], frozenset(node.param("axes"))) for node in nodes if _doubles(node)]
-    if not any(x.op.labels or _is_linear_in(x) or x.op.numpy is np.multiply for x, _ in sums):
+    sums = {node: frozenset(node.param("axes")) for node in nodes if _doubles(node)}
+    terms = [node.inputs[0] for node in sums]
+    if not any(x.op.labels or _is_linear_in(x) or x.op.numpy is np.multiply for x in terms):
         return program
-    return _from_others(_before_products(program))
+    uses = Uses(Counter([i for node in nodes for i in node.inputs] + [*program.outputs]), {})
+    for node in nodes:
+        level = max([uses.level[i] for i in node.inputs], default=0)
+        uses.level[node] = level + (node in sums and upper(size(node.inputs[0].shape)) > upper(size(node.shape)) ** 2)
+
+    def rewrite(graph: Graph, old: Node, inputs: tuple[Node, ...]) -> Node:
+        if old in sums and _has_product(old.inputs[0], inputs[0], sums[old], uses):
+            return _sum_terms(graph, old.inputs[0], inputs[0], sums[old], uses)
+        return copied(graph, old, inputs)
+
+    able = any(_has_product(x, x, axes, uses) for x, axes in zip(terms, sums.values(), strict=True))
+    return _from_others(rebuild(program, rewrite) if able else program)
 
 
 def _of_sums(program: Program) -> Program:
@@ -84,27 +97,6 @@ def _scaled(x: Node) -> tuple[int, float] | None:
             by = math.prod(known)
             return k, 1 / by if op is np.divide else by
     return None
-
-
-def _before_products(program: Program) -> Program:
-    """Sum factors before products."""
-    nodes = program.nodes()
-    sums = [(node.inputs[0], frozenset(node.param("axes"))) for node in nodes if _doubles(node)]
-    uses = Uses(Counter([i for node in nodes for i in node.inputs] + [*program.outputs]), {})
-    for node in nodes:
-        level = max([uses.level[i] for i in node.inputs], default=0)
-        uses.level[node] = level + (_doubles(node) and upper(size(node.inputs[0].shape)) > upper(size(node.shape)) ** 2)
-    if not any(_has_product(x, x, axes, uses) for x, axes in sums):
-        return program
-
-    def rewrite(graph: Graph, old: Node, inputs: tuple[Node, ...]) -> Node:
-        if _doubles(old):
-            axes = frozenset(old.param("axes"))
-            if _has_product(old.inputs[0], inputs[0], axes, uses):
-                return _sum_terms(graph, old.inputs[0], inputs[0], axes, uses)
-        return copied(graph, old, inputs)
-
-    return rebuild(program, rewrite)
 
 
 class Factors(NamedTuple):
@@ -151,24 +143,21 @@ def _from_others(program: Program) -> Program:
         return program
     new: dict[Node, Node] = {}
 
-    def made(graph: Graph, old: Node) -> Node:  # products that come later in the program
-        if old not in new:
-            new[old] = copied(graph, old, tuple([made(graph, i) for i in old.inputs]))
-        return new[old]
+    def needed(node: Node) -> Sequence[Node]:
+        return (of[node][0], *[factor for _, factor in of[node][1].same]) if node in of else node.inputs
 
     def rewrite(graph: Graph, old: Node, inputs: tuple[Node, ...]) -> Node:
-        new.update(zip(old.inputs, inputs, strict=True))
         if old not in of:
             return copied(graph, old, inputs)
         first, more = of[old]
-        x = made(graph, first)
+        x = new.get(first, first)
         for op, factor in more.same.elements():
             own = _own_axes(old.inputs[0], factor, frozenset(old.param("axes")))
-            rest = made(graph, factor)
+            rest = new.get(factor, factor)
             x = make(graph, op, x, make(graph, squeeze, rest, axes=own) if own else rest)
         return make(graph, negative, x) if more.negative else x
 
-    return rebuild(program, rewrite)
+    return rebuild(program, rewrite, order=in_order(program, needed), new=new)
 
 
 class Uses(NamedTuple):

@@ -13,19 +13,16 @@ It is no rule of a table, for it compares sums all over the program.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Sequence
-from dataclasses import replace
 from itertools import permutations
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from symgrad.ir.graphs import in_turn
 from symgrad.ir.index.shapes import Shape
 from symgrad.ir.node import Graph, Node
-from symgrad.ir.program import Program, copied
+from symgrad.ir.program import Program, copied, rebuild
 from symgrad.ops.arrays.views import inverse_order, transpose
-from symgrad.transforms.build import written
+from symgrad.transforms.build import in_order, written
 from symgrad.transforms.equality import Equality, form
 from symgrad.transforms.rewrite.cheaper import rewritten_cheaper
 from symgrad.transforms.tuned import PERMUTED_AXES
@@ -42,7 +39,17 @@ def symmetric_sums(program: Program) -> Program:
     1
     """
     kept = _found(program)
-    return _with_sums(program, kept) if kept else program
+    if not kept:
+        return program
+    new: dict[Node, Node] = {}
+
+    def rewrite(graph: Graph, node: Node, inputs: tuple[Node, ...]) -> Node:
+        if node in kept:
+            return written(graph, kept[node].of, new[kept[node].source])
+        return (rewritten_cheaper if node.op is transpose else copied)(graph, node, inputs)  # two in a row are one
+
+    order = in_order(program, lambda node: (kept[node].source,) if node in kept else node.inputs)
+    return rebuild(program, rewrite, order=order, new=new)
 
 
 class _Sum(NamedTuple):
@@ -136,25 +143,3 @@ def _sums_of(node: Node) -> list[tuple[Node, list[int]]]:
     found = form(node) if node.op.regular else None
     factors = [] if found is None else found.factors
     return [(x, [k for k, i in enumerate(indices) if found and i in found.gone]) for x, indices in factors]
-
-
-def _with_sums(program: Program, kept: dict[Node, _Sum]) -> Program:
-    """Copy a program with sums in the place of others; what stands for a sum is made before it, in any order."""
-    graph = program.scope if program.scope is not None else Graph()
-    start = len(graph) + 1
-    inputs = tuple([copied(graph, i, ()) for i in program.inputs])
-    new = dict(zip(program.inputs, inputs, strict=True))
-    before = graph.line
-
-    def needed(node: Node) -> Sequence[Node]:
-        return node.inputs if node not in kept else (kept[node].source,)
-
-    for node in program.nodes():
-        for one in in_turn(node, lambda one: [i for i in needed(one) if i.number >= program.start], new):
-            graph.line = one.line
-            made = tuple([new.get(i, i) for i in needed(one)])
-            copy = rewritten_cheaper if one.op is transpose else copied  # two transposes in a row are one
-            new[one] = copy(graph, one, made) if one not in kept else written(graph, kept[one].of, made[0])
-    graph.line = before
-    outputs = tuple([new.get(o, o) for o in program.outputs])
-    return replace(program, inputs=inputs, outputs=outputs, start=start if program.scope is not None else 0)

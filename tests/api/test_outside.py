@@ -581,7 +581,7 @@ def test_a_tuple_of_numbers_is_one_thing_to_look_at() -> None:
     assert (f(X)[0], f.cache_info().compilations) == (5013.0, 2), "another tuple that says the same"
     seen = Captured(lambda: (many, nested))
     seen.identity()
-    assert [len(seen.state.items), len(seen.state.lengths)] == [2, 0]  # type: ignore[union-attr]
+    assert [len(seen.state.items), len(seen.state.lengths)] == [2, 0]
 
 
 def test_partial_arguments() -> None:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import re
 import threading
 import types
 from argparse import Namespace
 from collections import OrderedDict, defaultdict, namedtuple
 from dataclasses import dataclass, field
+from enum import Enum, Flag, IntEnum
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import pytest
 
 import symgrad as sg
-from symgrad.errors import ArgumentError, SymgradError
+from symgrad.errors import ArgumentError, SymgradError, SymgradWarning
 
 NO_C = sg.Options(compiler="none")
 W, B = np.arange(6.0).reshape(2, 3), np.array([0.5, -1.0])
@@ -208,6 +211,8 @@ def test_lists_of_an_object_get_no_traced_values() -> None:
         return log.total * len(log.seen) + log.seen[-1]
 
     log, compiled = _Log(), sg.jit(added, options=sg.Options(compiler="none"))
+    with pytest.warns(SymgradWarning, match=r"changes log\.total of an argument"):
+        compiled(np.array([0.0, 0.0, 0.0]), log)
     for _ in range(2):
         np.testing.assert_allclose(compiled(np.array([0.3, -0.7, 1.2]), log), 3.6)
         assert (log.total, log.seen) == (0.0, [])
@@ -309,3 +314,111 @@ def test_axes_of_vmap_by_whole_objects(kind: Any) -> None:
     many = kind(np.stack([W, 2 * W]), np.stack([B, B]))
     found = sg.vmap(fun, in_axes=(0, None), options=NO_C)(many, x[1])
     np.testing.assert_allclose(found, [W @ x[1] + B, 2 * W @ x[1] + B])
+
+
+class Kind(Enum):
+    """Which of two payoffs."""
+
+    CALL = 1.0
+    PUT = "put"
+
+
+class Level(IntEnum):
+    """A member that is a number, too."""
+
+    LOW = 1
+    HIGH = 2
+
+
+class Marks(Flag):
+    """Members that are put together."""
+
+    A = 1
+    B = 2
+
+
+@dataclass
+class Contract:
+    """A member of an enumeration in a field."""
+
+    strike: float
+    kind: Any
+
+
+def test_members_of_enumerations_are_themselves() -> None:
+    def payoff(s: Any, o: Any) -> Any:
+        return np.maximum(s - o.strike, 0) if o.kind is Kind.CALL else np.maximum(o.strike - s, 0)
+
+    slope: Any = sg.value_and_grad(payoff)
+    assert slope(120.0, Contract(100.0, Kind.CALL)) == (20.0, 1.0)
+    assert slope(80.0, Contract(100.0, Kind.PUT)) == (20.0, -1.0)
+    by_key: Any = sg.jit(lambda x, kind: x * {Kind.CALL: 2.0, Kind.PUT: 3.0, Level.HIGH: 5.0, Marks.A: 7.0}[kind])
+    assert [by_key(1.0, kind) for kind in (Kind.CALL, Kind.PUT, Level.HIGH, Marks.A)] == [2.0, 3.0, 5.0, 7.0]
+    number: Any = sg.jit(lambda x, level: (x * level, level))
+    assert number(2.0, Level.HIGH) == (4.0, Level.HIGH)
+    assert sg.jit(lambda x, marks: x if marks & Marks.A else -x)(1.0, Marks.A | Marks.B) == 1.0
+
+
+class Average:
+    """What changes while it is called."""
+
+    def __init__(self) -> None:
+        self.mean, self.calls, self.seen = 1.0, 0, [1.0]
+
+    @cached_property
+    def twice(self) -> Any:
+        return 2 * self.mean
+
+
+def moves(one: Any, x: Any) -> Any:
+    one.mean = 0.9 * one.mean + x
+    return one.mean
+
+
+def appends(one: Any, x: Any) -> Any:
+    one.seen.append(x)
+    return sum(one.seen)
+
+
+def counts(one: Any, x: Any) -> Any:
+    one.calls += 1
+    return one.mean * x
+
+
+def item(one: Any, x: Any) -> Any:
+    one.__dict__["mean"] = x
+    return one.mean
+
+
+@pytest.mark.parametrize(("function", "place"), [
+    (moves, "one.mean"), (appends, "one.seen[1]"), (counts, "a setting"), (item, "one.mean"),
+])
+@pytest.mark.parametrize("mode", [sg.jit, lambda f: sg.grad(f, 1)])
+def test_what_a_function_changes_of_an_argument_is_warned_of(function: Any, place: str, mode: Any) -> None:
+    """The caller's object stays as it is; with plain NumPy it would be another one at the next call."""
+    one, name = Average(), function.__name__
+    with pytest.warns(SymgradWarning, match=rf"{name}\(\) changes {re.escape(place)} of an argument") as said:
+        mode(function)(one, 2.0)
+    assert "test_structures.py" in str(said[0].message)
+    assert f"instead: return the new {place}" in str(said[0].message)
+    assert (one.mean, one.calls, one.seen) == (1.0, 0, [1.0])
+
+
+def test_what_changes_nothing_of_an_argument_is_quiet() -> None:
+    def own(d: Any, one: Any) -> Any:
+        d = {**d, "w": d["w"] * 2}
+        d["b"] = 1.0
+        return d["w"] * one.twice + d["b"]
+
+    assert sg.jit(own)({"w": 3.0}, Average()) == 13.0
+
+
+def test_a_dict_that_is_changed_is_warned_of() -> None:
+    def normalized(p: Any) -> Any:
+        p["w"] = p["w"] / np.sum(p["w"])
+        return np.sum(p["w"] ** 2)
+
+    with pytest.warns(SymgradWarning, match=r"changes p\['w'\] of an argument"):
+        sg.grad(normalized)({"w": np.ones(3)})
+    with pytest.warns(SymgradWarning, match=r"changes p of an argument|changes p\['w'\] of an argument"):
+        sg.jit(lambda p: p.pop("w"))({"w": np.ones(3)})

@@ -277,6 +277,18 @@ def test_one_loop_for_value_and_gradient():
     assert text.count("ops.scan(") == 2
 
 
+def test_loops_over_arguments_are_one_where_one_is_given_more():
+    def chain(A, pi, B):
+        def step(a, b):
+            m = np.max(a)
+            return np.log(np.exp(a - m) @ np.exp(A)) + m + b, None
+
+        return np.sum(sg.scan(step, pi, B)[0])
+
+    lowered = sg.value_and_grad(chain, argnums=(0, 1, 2)).lower(np.zeros((3, 3)), np.zeros(3), np.zeros((5, 3)))
+    assert lowered.as_text().count("ops.scan(") == 2  # there and back
+
+
 def test_products_leave_the_loop():
     ours, _, args, by = both("batch, large")
     text = sg.value_and_grad(ours, argnums=by).lower(*args).as_text()

@@ -144,12 +144,12 @@ def test_what_stays_as_it_is_waits_for_no_check():
 def test_the_verifier_knows(name, monkeypatch):
     """A pass that gave memory away too early would be found."""
     function, args, pairs, _ = PROGRAMS[name]
-    monkeypatch.setattr(donate, "_may_share", lambda *_: True)
+    monkeypatch.setattr(donate, "_comes_first", lambda *_: True)
     with pytest.raises(VerifyError, match=r"after donate: .* may be read after"):
         built(function, args, pairs, cache=False)
 
 
 def test_the_verifier_knows_what_fails(monkeypatch):
-    monkeypatch.setattr(donate, "_may_share", lambda *_: True)
+    monkeypatch.setattr(donate, "_comes_first", lambda *_: True)
     with pytest.raises(VerifyError, match="it may fail after"):
         built(lambda a, b, i: (a * 2, b + a[i]), (V, W, PLACES), BOTH, cache=False)

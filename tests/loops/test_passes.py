@@ -539,7 +539,7 @@ MISTAKES: dict[str, tuple[str, bool, str, Patch]] = {
         "pairs", False, RUNNING, inside(tile, "partial_sums", lambda r: of(r, 1, nothing)),
     ),
     "collapse: rows of one begin later": ("rows of two axes", False, BOTH, inside(products, "_place", one_later)),
-    "embed: nothing is carried on": ("stepped", True, RUNNING, inside(held, "in_loops", nothing)),
+    "embed: nothing is carried on": ("stepped", True, RUNNING, inside(held, "over_all", nothing)),
     "embed: what is needed is overwritten": ("recurrent", False, RUNNING, instead(held, "overwrites", lambda *_: True)),
     "merge: the later one first": ("recurrent", False, BOTH, inside(merge_pass, "_one_nest", turned_around)),
     "merge: past what it needs": ("recurrent", False, BOTH, instead(merge_pass, "writes_of", lambda _: set())),

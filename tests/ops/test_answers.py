@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 load()
 CALLS = read("calls.txt")
 OURS = (
-    "indexing", "copies", "manipulation", "diagonals", "norms", "products", "convolution",
+    "indexing", "copies", "manipulation", "creation", "products", "convolution",
     "composites", "own", "reductions", "exponential_sums", "sorting", "quantiles",
 )
 SHORT = {"d": "f64", "f": "f32", "i": "i64", "?": "bool"}

@@ -13,12 +13,12 @@ from numpy import exp, float64
 from symgrad.errors import (
     ArgumentError,
     ConcretizationError,
+    IndexOutOfBounds,
     MutationError,
     ShapeError,
     SymgradError,
     UnsupportedError,
 )
-from symgrad.trace.numpy.indexing import BadIndex
 from tests.trace.refused import OUTSIDE, X, plain, refused, vector
 
 with warnings.catch_warnings():
@@ -171,7 +171,7 @@ def boolean_mask_beside_a_slice(x, y):
     return x[:, y > 1]
 
 
-@refused(BadIndex, "did not match", args=(X, np.ones(2)))
+@refused(IndexOutOfBounds, "did not match", args=(X, np.ones(2)))
 def mask_of_another_length(x, y):
     return np.sum(x[y > 1])
 

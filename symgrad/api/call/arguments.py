@@ -136,15 +136,6 @@ class Axes(NamedTuple):
     dtypes: frozenset[str] | None
     shown: str
 
-    def of_rank(self, rank: int) -> Said | None:
-        """Say it of an array of so many axes; None where it has another number of them."""
-        if ANY not in self.words:
-            return self.words if len(self.words) == rank else None
-        place, more = self.words.index(ANY), rank - len(self.words) + 1
-        if more < 0:
-            return None
-        return (*self.words[:place], *[None] * more, *self.words[place + 1 :])
-
 
 def axes(text: Any) -> Axes:
     """Read the axes of an array: ``"n,d"``, ``"n,3"``, ``"n+1"``, ``"..., n"``; ``_`` says nothing of an axis.
@@ -194,11 +185,14 @@ def extents_said(described: Sequence[Axes | None], signature: Signature) -> Said
         if one is None:
             found += [None] * len(have.shape)
             continue
-        words = one.of_rank(len(have.shape))
+        words, rank = one.words, len(have.shape)
+        if ANY in words:
+            place = words.index(ANY)
+            words = (*words[:place], *[None] * (rank - len(words) + 1), *words[place + 1 :])
         fits = one.dtypes is None or have.dtype.name in one.dtypes
         if not fits and one.dtypes and have.weak is not None:  # a Python number is allowed by its kind
             fits = have.weak is int or any(name.startswith(have.dtype.name[:3]) for name in one.dtypes)
-        if words is None or not fits:
+        if len(words) != rank or not fits:
             raise ArgumentError(f"argument {path} is {have}, and its axes and dtype are to be {one.shown}")
         found += words
     return tuple(found)
@@ -361,17 +355,21 @@ class Arguments:
     """How a function's arguments become arrays and come back."""
 
     def __init__(
-        self, fun: Callable[..., Any], static_argnums: int | Iterable[int] = (),
+        self, fun: Callable[..., Any], static_argnums: int | Iterable[int | str] = (),
         static_argnames: str | Iterable[str] = (), specs: Any = None, dynamic: Any = AUTO,
     ) -> None:
-        """Find the parameters' names and the static ones among them; read what is said of axes."""
+        """Find the parameters' names and the static ones among them; read what is said of axes.
+
+        Names among `static_argnums` are those of another function's static arguments, and known.
+        """
         self.fun = fun
         check_function(fun)
         self.signature = signature_of(fun)
         self.parameters = list(self.signature.parameters) if self.signature is not None else []
         nums = (static_argnums,) if isinstance(static_argnums, int) else tuple(static_argnums)
         names = (static_argnames,) if isinstance(static_argnames, str) else tuple(static_argnames)
-        self.static = frozenset([*[n % len(self.parameters) if n < 0 else n for n in nums], *names])
+        count = len(self.parameters)
+        self.static = frozenset([*[n % count if isinstance(n, int) and n < 0 else n for n in nums], *names])
         for name in names:
             if self.parameters and name not in self.parameters and not self._takes(inspect.Parameter.VAR_KEYWORD):
                 raise ArgumentValueError(f"static_argnames={name!r} is no parameter of {self.name}()")

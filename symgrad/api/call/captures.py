@@ -74,19 +74,17 @@ class State:
     """What stood in the places that a function reads when they were last looked at.
 
     Attributes:
-        items: how each value is read, and what it was: the same object, as long as nothing has changed.
-        labels: the names of the items.
+        items: how each value is read, what it was (the same object, as long as nothing has changed), and its name.
         lengths: containers, and how many elements they had.
         arrays: the slots of arrays, where in tuples in these they are, their names and what compilations know of them.
         reads: how each of them is read.
         functions: the slots of functions of libraries, likewise, which may have stand-ins.
         compared: how arrays are read whose values compilations may know, and these.
         facts: all of it by what it says, equal where compilations serve.
-        key: what stands for the facts.
+        key: what stands for the facts; None where nothing was looked at.
     """
 
-    items: list[Item] = field(default_factory=list)
-    labels: list[str] = field(default_factory=list)
+    items: list[tuple[Callable[[Any], Any], Any, Any, str]] = field(default_factory=list)
     lengths: list[tuple[Any, int]] = field(default_factory=list)
     arrays: list[tuple[Slot, tuple[int, ...], str, Spec]] = field(default_factory=list)
     functions: list[Place] = field(default_factory=list)
@@ -111,7 +109,7 @@ class State:
         """Whether everything but the values of arrays is as it was."""
         try:
             return (
-                self.same() and all(_itself(get(name)) is value for get, name, value in self.items)
+                self.same() and all(_itself(get(name)) is value for get, name, value, _ in self.items)
                 and all(_compiled_as(self.array(k)) == known for k, (_, _, _, known) in enumerate(self.arrays))
             )
         except _GONE:
@@ -132,8 +130,7 @@ class Captured:
 
     def __init__(self, fun: Callable[..., Any]) -> None:
         """Note the function; its names are looked for when it is called: a decorator comes before what stands below."""
-        self.fun = fun
-        self.state: State | None = None
+        self.fun, self.state = fun, State()
         self._given: dict[int, Any] = {}
         self._keys: dict[tuple[Any, ...], tuple[Any, State]] = {}  # which keep alive what is known by its identity
         self._own: dict[tuple[int, Any], Any] = {}  # what the function sets itself, with what holds it
@@ -148,7 +145,7 @@ class Captured:
     def identity(self) -> tuple[Any, ...]:
         """Identify what stands in the places now: equal where the same compilation serves."""
         state = self.state
-        if state is None or not state.holds():
+        if state.key is None or not state.holds():
             self.state = state = self._looked_up()
         return (state.key,)
 
@@ -157,7 +154,7 @@ class Captured:
         new = {id(one): one for one in values if not issubclass(type(one), (*_NUMBERS, np.ndarray, np.generic))}
         if new.keys() - self._given.keys():
             self._given |= new
-            self.state = None
+            self.state = State()
 
     def changed(self) -> str | None:
         """Name what is another one than when the function was compiled before; None where all is the same."""
@@ -165,7 +162,7 @@ class Captured:
         if len(states) < 2 or states[-1] is not self.state:
             return None
         found = [
-            {label: _said(value) for label, (_, _, value) in zip(one.labels, one.items, strict=True)}
+            {label: _said(value) for _, _, value, label in one.items}
             | {label: known for _, _, label, known in one.arrays} for one in states
         ]
         labels = dict.fromkeys([*found[1], *found[0]])
@@ -174,19 +171,16 @@ class Captured:
     def named(self) -> list[tuple[str, Any]]:
         """Return what stands in the places now, each with its name."""
         self.identity()
-        state = self.state or State()
-        return [(label, value) for label, (_, _, value) in zip(state.labels, state.items, strict=True)]
+        return [(label, value) for _, _, value, label in self.state.items]
 
     def values(self) -> list[Any]:
         """Return what stands in the places now, arrays too."""
-        named, state = self.named(), self.state or State()
-        return [*[value for _, value in named], *map(state.array, range(len(state.arrays)))]
+        return [*[value for _, value in self.named()], *map(self.state.array, self.every())]
 
     def reads_arrays(self) -> bool:
         """Whether what was traced reads arrays, or knows their values; or may read some where nothing was traced."""
         self.identity()
-        state = self.state or State()
-        return bool(state.arrays if self._read_some is None else self._read_some or state.compared)
+        return bool(self.state.arrays if self._read_some is None else self._read_some or self.state.compared)
 
     def _looked_up(self, key: Any = None) -> State:
         roots = [self.fun, *self._given.values()]
@@ -201,7 +195,7 @@ class Captured:
         (indices, shapes); then all arrays; then all without stand-ins, for what reads memory: None.
         """
         self.identity()
-        kinds = {known.dtype.kind == "f" for _, _, _, known in (self.state or State()).arrays}
+        kinds = {known.dtype.kind == "f" for _, _, _, known in self.state.arrays}
         if kinds and not constants:
             yield lambda known: known.dtype.kind == "b" and math.prod(known.shape) <= FEW
         if len(kinds) > 1 and not constants:
@@ -212,9 +206,9 @@ class Captured:
     @contextmanager
     def stand_ins(self, taken: Sequence[str], by_value: Callable[[Spec], bool] | None) -> Iterator[list[Reading]]:
         """Put stand-ins in the place of arrays while the function is traced; say which of them are constants."""
-        if self.state is not None and not self.state.holds() and self._note_changes():  # a trace that was given up
+        if not self.state.holds() and self._note_changes():  # a trace that was given up
             self.state = self._looked_up(self.state.key)
-        state = self.state or State()
+        state = self.state
         if by_value is None:
             arrays = [one for one in map(state.array, self.every()) if one.flags.writeable]
             try:
@@ -236,7 +230,7 @@ class Captured:
 
     def every(self) -> list[int]:
         """List all arrays that the function may read."""
-        return [*range(len((self.state or State()).arrays))]
+        return [*range(len(self.state.arrays))]
 
     def traced(self, read: Sequence[int], compared: Sequence[int], kept: Sequence[Any]) -> list[int]:
         """Note what a trace has shown: what it changed, what caches gave in it, and which arrays' values it knows.
@@ -245,7 +239,7 @@ class Captured:
         looked at like anything else. Return where the arrays that it reads are now.
         """
         self._read_some = bool(self._read_some or read)
-        before = self.state or State()
+        before = self.state
         places = [_place_key(*before.reads[k]) for k in read]
         new = {_place_key(*before.reads[k]): before.reads[k][0] for k in compared}
         more = [one for one in kept if not any(one is known for known in self._kept)]
@@ -253,18 +247,17 @@ class Captured:
             self._compared |= new
             self._kept += more
             self.state = self._looked_up(before.key)
-        now = [_place_key(*one) for one in (self.state or before).reads]
+        now = [_place_key(*one) for one in self.state.reads]
         self.found_more = not {*now} <= {_place_key(*one) for one in before.reads}
         self.read = [*map(now.index, places)]
         return self.read
 
     def _note_changes(self) -> bool:
         """Note what a trace has changed; say whether it is something else than is known."""
-        state = self.state or State()
         own: dict[tuple[int, Any], Any] = {
-            (id(container), None): container for container, count in state.lengths if len(container) != count}
+            (id(container), None): container for container, count in self.state.lengths if len(container) != count}
         begun: dict[tuple[int, Any], Any] = {}
-        for get, name, value in state.items:
+        for get, name, value, _ in self.state.items:
             if (now := _now(get, name)) is not value:
                 place = _place_key(get, name)
                 is_new = value is None and place not in self._begun and not is_traced(now)
@@ -276,7 +269,7 @@ class Captured:
 
     def taking(self, taken: Iterable[str]) -> tuple[Callable[..., Any], dict[str, Any]]:
         """Return the function with the arrays that it read as further arguments, and these arrays by their names."""
-        state, fun = self.state or State(), self.fun
+        state, fun = self.state, self.fun
         arrays = [state.arrays[k] for k in self.read]
         names, _ = leaf_names([label for _, _, label, _ in arrays], [""] * len(arrays), frozenset(taken))
 
@@ -301,7 +294,7 @@ class Captured:
 
         def read() -> list[Any]:
             nonlocal last, reads
-            now = self.state or State()
+            now = self.state
             if now is not last:
                 reads = [now.reads[k] for k in numbers]
                 last = now  # after what it stands for: other threads may be here
@@ -318,7 +311,7 @@ class Captured:
         It is what `identity` would find, without counting what a call of a microsecond would feel.
         """
         self.identity()
-        last = self.state or State()
+        last = self.state
         key, items, looked_into = last.key, last.items, last.looked_into
         if not (items or last.arrays):
             return call
@@ -326,13 +319,13 @@ class Captured:
         def checked(args: tuple[Any, ...]) -> Any:
             nonlocal last, items, looked_into
             if self.state is not last:
-                state = self.state or last
+                state = self.state
                 if state.key is not key:
                     return otherwise
                 items, looked_into = state.items, state.looked_into
                 last = state
             try:
-                for get, name, value in items:
+                for get, name, value, _ in items:
                     if get(name) is not value:
                         return otherwise
                 if looked_into and not last.same():
@@ -562,8 +555,7 @@ class _Survey:
         if _is_library_function(value) and (path or not _is_named(slot.holder)):
             state.functions.append((slot, path, label))
         if not (only_arrays or (isinstance(value, types.ModuleType) and not _is_users(value))):
-            state.items.append((get, name, value))
-            state.labels.append(label)
+            state.items.append((get, name, value, label))
             state.facts.append((label, _said(value)))
 
     def is_taken_from(self, value: Any, name: Any, holder: Any) -> bool:

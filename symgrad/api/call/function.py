@@ -13,7 +13,7 @@ import weakref
 from collections import Counter
 from collections.abc import Callable, Container, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, ParamSpec, TypeVar
 
 import numpy as np
@@ -81,7 +81,6 @@ class Entry(NamedTuple):
         tree: the structure of what the function returned.
         call: how it is called.
         short: the short call, while the function reads what it read.
-        opened: whether extents are left open.
         taken: what Python's conditions on traced values came to, by the numbers of their guards.
         paths: all compilations for the same arguments, where conditions come to something else; the last one that
             served a call is the first. None are listed where it is the only one, which so does not hold itself.
@@ -92,7 +91,6 @@ class Entry(NamedTuple):
     tree: Any
     call: Call
     short: Short | None
-    opened: bool
     taken: dict[int, Branch]
     paths: list[Entry]
 
@@ -253,9 +251,14 @@ class Function(Generic[P, R]):
             outer = current()
             if outer is not None:
                 return self._inline(outer, call)  # type: ignore[no-any-return]
-            self._refuse_specs(call.leaves)
-            entry, result = self._taken(
-                self._find(call), call, lambda path, leaves: path.call.finish(path.call.flat(leaves)))
+            for leaf in call.leaves:
+                if type(leaf) is Spec:
+                    raise ArgumentError(  # noqa: TRY301 - it is shortened, too
+                        f"{self.__name__}() was called with the spec {leaf}, which has no values",
+                        instead=".lower(...) of specs, to look at what is compiled; specs=(...) where "
+                        f"{self.__name__} is made, to compile for them; arrays in calls",
+                    )
+            entry, result = self._taken(self._find(call), call, _converted)
         except Exception as error:
             if shows_frames(self._options):  # as `public`, without its call
                 raise
@@ -264,15 +267,6 @@ class Function(Generic[P, R]):
         if not active.outside and entry.short is not None:
             self._next_by(entry.short)
         return result
-
-    def _refuse_specs(self, leaves: list[Any]) -> None:
-        for leaf in leaves:
-            if type(leaf) is Spec:
-                raise ArgumentError(
-                    f"{self.__name__}() was called with the spec {leaf}, which has no values",
-                    instead=".lower(...) of specs, to look at what is compiled; specs=(...) where "
-                    f"{self.__name__} is made, to compile for them; arrays in calls",
-                )
 
     def _next_by(self, short: Short) -> None:
         """Let the next calls try a short way first, then those before: of other conditions, or of other sizes."""
@@ -330,16 +324,14 @@ class Function(Generic[P, R]):
         for each in zip(call.leaves, entry.signature.specs, entry.signature.paths, strict=True):
             as_it_lies(*each)
         made: dict[int, Callable[[], Any]] = {}
-        into = out
 
         def run(path: Entry, _: Any) -> Any:
             """Run a path, the first of which makes the arrays of the result."""
-            nonlocal into
+            nonlocal out
             if id(path) not in made:
-                made[id(path)] = refreshed(path.call, call.leaves, into, lambda: path.call)
-            found = made[id(path)]()
-            into = found if into is None else into
-            return found
+                made[id(path)] = refreshed(path.call, call.leaves, out, lambda: path.call)
+            out = made[id(path)]()
+            return out
 
         entry, _ = self._taken(entry, call, run)
 
@@ -388,13 +380,12 @@ class Function(Generic[P, R]):
             return path
         if len(entry.ways) >= self._options.paths:
             raise self._too_many(entry, number)
-        at = entry.taken[number]
         try:
             made = self._compile(entry.signature, entry.call.alone, call.leaves, told)
         except Exception:
             key = Key(call.tree, call.kinds, call.statics and told_apart(call.statics), self._state())
             sizes, extents = self._sizes.get(key.ranks()), key.extents()
-            if not entry.opened or sizes is None or extents is None:
+            if sizes is None or extents is None or all(is_static(one.shape) for one in entry.signature.specs):
                 raise
             # Extents that were left open are no fault of the call's: it is compiled for its own.
             alone = self._made(key, self._arguments.checked(call)[0], sizes, call.leaves, extents)
@@ -402,7 +393,8 @@ class Function(Generic[P, R]):
             return alone
         if not entry.paths:
             entry.paths.append(entry)
-        entry.paths.append(made := made._replace(paths=entry.paths, opened=entry.opened))
+        entry.paths.append(made := made._replace(paths=entry.paths))
+        at = entry.taken[number]
         where = f" at {at.line}: {at.line.text}" if at.line else ""
         self._reasons.append(f"a condition came to something else than {at.outcome}{where}")
         return made
@@ -449,8 +441,7 @@ class Function(Generic[P, R]):
     def along(self, *args: Any) -> Any:
         """Call it, and let the path that the call takes be the one that `serving` finds next."""
         call = self._arguments.split(args, {})
-        _, result = self._taken(self._find(call), call, lambda path, leaves: path.call.finish(path.call.flat(leaves)))
-        return result
+        return self._taken(self._find(call), call, _converted)[1]
 
     def serving(self, *args: Any) -> tuple[Entry, list[Any], Short]:
         """Find or make the compilation that serves a call, for who calls its C by another way.
@@ -464,16 +455,13 @@ class Function(Generic[P, R]):
 
     def variant(self, change: Callable[[Program, Any], Program], *args: Any) -> tuple[Entry, Short]:
         """Compile what is made of the optimized program for a call, given its results' structure; see `serving`."""
-        from symgrad.build.toolchain.find import find
-
         with self._lock:
             call = self._arguments.split(args, {})
             signature, _ = self._arguments.checked(call)
-            stages, program, _, tree, taken, outside = self._staged(signature, call.leaves)
-            program = stages.keep("optimized", change(program, tree))
-            built = build(stages, program, find(self._options))
-            made = Call(program, built.interface, built.library, signature, self._options, tuple, (), outside)
-            return Entry(signature, built, tree, made, None, False, taken, []), self._captured.watched(_served, MISS)
+            staged = self._staged(signature, call.leaves)
+            program = staged.stages.keep("optimized", change(staged.program, staged.tree))
+            made = self._built(staged._replace(program=program, unflatten=tuple), signature)
+            return made, self._captured.watched(_served, MISS)
 
     def _state(self) -> tuple[Any, ...]:
         """Return what a compilation depends on beside its arguments: what is captured, and the overrides around."""
@@ -573,20 +561,21 @@ class Function(Generic[P, R]):
         self, signature: Signature, alone: Container[Extents], leaves: Sequence[Any], told: Sequence[Branch] = (),
     ) -> Entry:
         """Compile for a signature: the path that the conditions take at the leaves, the first of which are told."""
+        with shown_progress(f"{self.__name__}()"):
+            entry = self._built(self._staged(signature, leaves, told), signature, alone)
+        short = entry.call.short()
+        return entry._replace(short=short and self._captured.watched(short, MISS))
+
+    def _built(self, staged: _Staged, signature: Signature, alone: Container[Extents] = ()) -> Entry:
+        """Compile what was optimized."""
         from symgrad.build.toolchain.find import find
 
-        with shown_progress(f"{self.__name__}()"):
-            stages, program, unflatten, tree, taken, outside = self._staged(signature, leaves, told)
-            built = build(stages, program, find(self._options))
-        call = Call(program, built.interface, built.library, signature, self._options, unflatten, alone, outside)
-        short = call.short()
-        short = short and self._captured.watched(short, MISS)
-        opened = not all(is_static(one.shape) for one in signature.specs)
-        return Entry(signature, built, tree, call, short, opened, taken, [])
+        stages, program, finish, tree, taken, outside = staged
+        built = build(stages, program, find(self._options))
+        call = Call(program, built.interface, built.library, signature, self._options, finish, alone, outside)
+        return Entry(signature, built, tree, call, None, taken, [])
 
-    def _staged(
-        self, signature: Signature, leaves: Sequence[Any], told: Sequence[Branch] = (),
-    ) -> _Staged:
+    def _staged(self, signature: Signature, leaves: Sequence[Any], told: Sequence[Branch] = ()) -> _Staged:
         """Trace, derive and optimize; where a `while` is left too soon to be known, try whether a longer one serves."""
         known = None if any(type(leaf) is Spec for leaf in leaves) else leaves
         plain, branches = self._settled(signature, known, told)
@@ -633,7 +622,7 @@ class Function(Generic[P, R]):
             stages, branches, changes = Stages(self._options), Branches(known, told, lengths, most), lengths.changes
             try:
                 with uncollected(), lengths.counting():
-                    program, unflatten, tree, outside = self._passed(signature, stages, branches, by_value, check)
+                    staged = self._passed(signature, stages, branches, by_value, check)
                 break
             except TraceAgain:
                 continue
@@ -655,17 +644,17 @@ class Function(Generic[P, R]):
                 by_value = way
         first.clear()
         branches.refuse_draws()
-        taken = branches_of(program)
+        taken = branches_of(staged.program)
         if not isinstance(self._fun, Absent):  # of a loop's guard it is not known what came to something else, or where
             every = {k: branch for k, branch in enumerate(branches.taken) if k not in branches.counts}
             taken = {k: every.get(k, found._replace(outcome=0, place=(found.line, -1))) for k, found in taken.items()}
-        return _Staged(stages, program, unflatten, tree, taken, outside), branches
+        return staged._replace(taken=taken), branches
 
     def _passed(
         self, signature: Signature, stages: Stages, branches: Branches, by_value: Callable[[Spec], bool] | None,
         check: Callable[[Program], None],
-    ) -> tuple[Program, Callable[[list[Any]], Any], Any, Callable[[], list[Any]] | None]:
-        """Trace, derive and optimize once: program, how its results are handed out, what was traced, what reads arrays.
+    ) -> _Staged:
+        """Trace, derive and optimize once.
 
         Arrays from outside are inputs, or constants by what is said of them. What is optimized is checked before.
         """
@@ -694,7 +683,7 @@ class Function(Generic[P, R]):
 
             program, unflatten = watched(program, unflatten)
             stages.keep("optimized", program)
-        return program, unflatten, tree, outside
+        return _Staged(stages, program, unflatten, tree, {}, outside)
 
     # -- composing
 
@@ -708,8 +697,7 @@ class Function(Generic[P, R]):
         """Call the function, or derive it, at traced leaves."""
         if self._mode != "jit":
             return self._fun(signature, leaves)
-        args, kwargs = signature.join(leaves)
-        return standing_for(self._fun)(*args, **kwargs)
+        return signature.called(standing_for(self._fun), leaves, self._fun)
 
     # -- looking at it
 
@@ -782,8 +770,9 @@ class Function(Generic[P, R]):
         for each in calls:
             call = made._arguments.split(*each)
             entry, _ = made._taken(made._find(call), call, lambda path, leaves: path.call.flat(leaves))
-            stages, program = entry.built.stages, entry.built.program
-            found.setdefault(id(entry), Lowered(made, signature, stages, program, entry.tree, call.leaves, entry))
+            built = entry.built
+            found.setdefault(id(entry), Lowered(
+                made, signature, built.stages, built.program, entry.tree, call.leaves, entry))
             arrays.append(entry.call.arrays(call.leaves))
         entry.paths[:] = [path.entry for path in found.values() if path.entry is not None]
         return [*found.values()], arrays
@@ -906,13 +895,10 @@ class Function(Generic[P, R]):
         """Return a compilation in which arrays that are read from outside are the constants that they are now."""
         if entry.call.outside is None:
             return entry
-        from symgrad.build.toolchain.find import find
-
         stages, program = Stages(self._options), constants_for(entry.built.program, entry.call.read())
         stages.kept.update(dict.fromkeys(NAMES[:3], program))
-        built = build(stages, stages.keep("optimized", program), find(self._options))
-        call = Call(program, built.interface, built.library, entry.signature, self._options, entry.call.finish)
-        return entry._replace(built=built, call=call)
+        program = stages.keep("optimized", program)
+        return self._built(_Staged(stages, program, entry.call.finish, entry.tree, entry.taken, None), entry.signature)
 
     def of_constants(self) -> Function[..., Any]:
         """Return the function with the arrays that it reads from outside as constants, as they are now."""
@@ -920,9 +906,7 @@ class Function(Generic[P, R]):
 
     def watching(self) -> Function[P, R]:
         """Return the function that raises where a NaN or an infinity begins, see `Options(debug_nans=True)`."""
-        return Function(
-            self._fun, self._arguments, replace(self._options, debug_nans=True), constants=self._constants,
-        )
+        return Function(self._fun, self._arguments, replace(self._options, debug_nans=True), constants=self._constants)
 
     def taking_arrays(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Callable[..., Any], dict[str, Any]]:
         """Return the function with the arrays from outside as arguments that it reads for some; and the arrays."""
@@ -1104,6 +1088,11 @@ def _served(_: tuple[Any, ...]) -> None:
     """Say that a compilation serves, still."""
 
 
+def _converted(path: Entry, leaves: list[Any]) -> Any:
+    """Call a compilation with what it may have to convert."""
+    return path.call.finish(path.call.flat(leaves))
+
+
 def _missed(path: Entry, call: Leaves) -> int | None:
     """Return the first guard that a call does not take a path for, as NumPy says; None where there is none."""
     program, arrays = path.built.program, path.call.arrays(call.leaves)
@@ -1231,8 +1220,7 @@ def unpickled(
     fun: Any, options: Options, static: tuple[int | str, ...], fixed: Signature | bool | None, dynamic: Any,
 ) -> Function[..., Any]:
     """Make the function that was pickled: traced where its Python is found by its name, else of its programs."""
-    numbers, names = [s for s in static if isinstance(s, int)], [s for s in static if isinstance(s, str)]
-    arguments = Arguments(fun, numbers, names, dynamic=dynamic)
+    arguments = Arguments(fun, static, dynamic=dynamic)
     signature = fun.saved[0].signature if fixed is True else fixed
     return Function(fun, arguments.fixed(signature) if isinstance(signature, Signature) else arguments, options)
 
@@ -1244,6 +1232,7 @@ def _found_by_name(value: Any) -> Any:
     return found
 
 
+@dataclass(eq=False, repr=False)
 class Lowered:
     """A function traced and derived for one signature, not compiled yet.
 
@@ -1254,12 +1243,13 @@ class Lowered:
         entry: its compilation, where it is compiled.
     """
 
-    def __init__(
-        self, function: Function[..., Any], signature: Signature, stages: Stages, program: Any, tree: Any,
-        leaves: list[Any], entry: Entry | None = None,
-    ) -> None:
-        self._function, self.signature, self.stages, self.program = function, signature, stages, program
-        self.tree, self.leaves, self.entry = tree, leaves, entry
+    _function: Function[..., Any]
+    signature: Signature
+    stages: Stages
+    program: Any
+    tree: Any
+    leaves: list[Any]
+    entry: Entry | None = None
 
     def as_text(self, stage: str = "optimized") -> str:
         """Print a stage: ``traced``, ``stable``, ``derived``, ``optimized`` (Python), ``loops``, ``c``."""

@@ -149,7 +149,10 @@ class Sizes:
         were always so much larger than another one are that one and a number.
         """
         columns = list(zip(*seen, strict=True))
-        least = _smallest_alike(columns) if related else {}
+        alike: dict[Extents, list[Extents]] = {}  # by how much they differ from the first call's
+        for column in columns if related else ():
+            alike.setdefault(tuple([e - column[0] for e in column]), []).append(column)
+        least = {column: min(every) for every in alike.values() for column in every}
         learnt: dict[tuple[int, ...], str] = {}
         for word, column in zip(self.said, columns, strict=True):
             if isinstance(word, str) and len({*column}) > 1:
@@ -190,11 +193,3 @@ def _numbers_for(pattern: Pattern, extents: Extents, names: frozenset[str]) -> P
     """
     pairs = zip(pattern, extents, strict=True)
     return tuple([e if isinstance(word, int) or word.partition("+")[0] in names else word for word, e in pairs])
-
-
-def _smallest_alike(columns: Iterable[Extents]) -> dict[Extents, Extents]:
-    """Give extents, call by call, the smallest ones that they were always so much larger than."""
-    found: dict[Extents, list[Extents]] = {}
-    for column in columns:
-        found.setdefault(tuple([e - column[0] for e in column]), []).append(column)
-    return {column: min(alike) for alike in found.values() for column in alike}

@@ -398,13 +398,12 @@ def cond(pred: Any, on_true: Callable[..., Any], on_false: Callable[..., Any], *
     (0.25, 0.0)
     """
     outer = current()
-    if outer is None or not hasattr(type(settled(pred)), "__symgrad_bind__"):
-        if np.ndim(pred):
-            raise ArgumentError(_with_axes(np.shape(pred)), instead="np.any or np.all of it")
+    traced = outer is not None and hasattr(type(settled(pred)), "__symgrad_bind__")
+    test: Any = Tracer(as_node(outer, pred), outer) if outer is not None and traced else pred
+    if shape := test.node.shape if traced else np.shape(pred):
+        raise ArgumentError(f"the condition of sg.cond has shape {show(shape)}", instead="np.any or np.all of it")
+    if outer is None or not traced:
         return (on_true if pred else on_false)(*operands)
-    test: Any = Tracer(as_node(outer, pred), outer)
-    if test.node.shape:
-        raise ArgumentError(_with_axes(test.node.shape), instead="np.any or np.all of it")
     sides: list[Point] = []
     leaves: list[Any] = []
     for f in (on_true, on_false):
@@ -425,10 +424,6 @@ def cond(pred: Any, on_true: Callable[..., Any], on_false: Callable[..., Any], *
     given = [*reads, *[as_node(outer, leaf) for leaf in leaves]]
     found = _make_results(outer, cond_op, [(test != 0).node, *given], len(then.outputs), then=then, other=other)
     return optree.tree_unflatten(first.tree, found)
-
-
-def _with_axes(shape: Any) -> str:
-    return f"the condition of sg.cond has shape {show(shape)}"
 
 
 def checkpoint(fun: Callable[..., Any]) -> Callable[..., Any]:

@@ -168,8 +168,7 @@ def at(
     assert outer is not None  # noqa: S101 - modes are called on traced values
 
     def call(tracers: list[Any]) -> Any:
-        args, kwargs = signature.join(tracers)
-        return standing_for(fun)(*args, **kwargs)
+        return signature.called(standing_for(fun), tracers, fun)
 
     name = identifier(getattr(fun, "__name__", type(fun).__name__))
     same = [seen is None] * len(leaves) if alike is None else alike

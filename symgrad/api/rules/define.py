@@ -103,7 +103,10 @@ class _Meaning:
 
     def value(self, *x: Any) -> Any:
         """Compute it."""
-        whole = _as_result(in_numpy(self.formula, self._known(x)), self._index_extents(x), _result_dtype(x))
+        found, extents, dtype = in_numpy(self.formula, self._known(x)), self._index_extents(x), _result_dtype(x)
+        whole = found if hasattr(found, "dtype") else np.asarray(found, dtype)  # a constant has no shape and dtype
+        whole = whole if whole.dtype == dtype else whole.astype(dtype)
+        whole = whole if shape_of(whole) == extents else np.broadcast_to(whole, extents)
         summed = tuple(range(len(self.result), len(self.labels)))
         return np.sum(whole, axis=summed) if summed else whole
 
@@ -175,13 +178,6 @@ def _result_dtype(x: Any) -> np.dtype[Any]:
     """Return the dtype a formula computes in: that of its floats, float64 where it has none."""
     found: np.dtype[Any] = np.result_type(*[v.dtype if hasattr(v, "dtype") else np.asarray(v).dtype for v in x])
     return found if found.kind == "f" else np.dtype(np.float64)
-
-
-def _as_result(value: Any, shape: Any, dtype: np.dtype[Any]) -> Any:
-    """Give a formula's value the shape and dtype it must have; a constant has neither."""
-    value = value if hasattr(value, "dtype") else np.asarray(value, dtype)
-    value = value if value.dtype == dtype else value.astype(dtype)
-    return value if shape_of(value) == shape else np.broadcast_to(value, shape)
 
 
 def _with_labels(x: Any, term: str, labels: str) -> Any:

@@ -10,7 +10,7 @@ import gc
 import threading
 import types
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from functools import partial
 from typing import Any
 from weakref import WeakValueDictionary
@@ -84,20 +84,17 @@ class _InForce:
             if isinstance(rule, types.FunctionType):
                 defaults = [*(rule.__defaults__ or ()), *(rule.__kwdefaults__ or {}).values()]
                 self.kept[-1:] = [rule.__code__, rule.__globals__, *defaults, *Captured(rule).values()]
-        self.same = tuple([_told_by(each) for each in self.kept])
+        # Names and code are compared by what they say, as numbers by their types and texts; others by their identity.
+        self.same = tuple([
+            (type(each), repr(each)) if isinstance(each, (int, float))
+            else each if isinstance(each, (str, types.CodeType)) else id(each) for each in self.kept
+        ])
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, _InForce) and self.same == other.same
 
     def __hash__(self) -> int:
         return hash(self.same)
-
-
-def _told_by(value: Any) -> Any:
-    """Return what a value is compared by: names, code and numbers by what they say, others by their identity."""
-    if isinstance(value, (int, float)):
-        return type(value), repr(value)
-    return value if isinstance(value, (str, types.CodeType)) else id(value)
 
 
 @contextmanager
@@ -113,17 +110,14 @@ def _standing_in(fun: Any, rule: Rule) -> Iterator[None]:
         )
     line, before = user_line(), active.functions.get(fun)
     stand_in = active.functions[fun] = Overridden(fun, rule)
-    found = numpys
     try:
-        with ExitStack() as stack:
-            if not numpys:
-                found = stack.enter_context(_names.replaced(fun)) and current() is None
+        with nullcontext(True) if numpys else _replaced_names(fun) as found:
             yield
     finally:
         del active.functions[fun]
         if before is not None:
             active.functions[fun] = before
-    if not found and not stand_in.called:
+    if not (numpys or (found and current() is None) or stand_in.called):
         raise ArgumentError(
             f"override_gradient of {fun.__name__}, which was not called inside of the block by a name that a module or "
             "a closure has", line=line, instead=f"sg.custom_vjp, as a decorator of {fun.__name__}",
@@ -193,38 +187,32 @@ class _Dispatcher:
         return found(*args, **kwargs)
 
 
-class _OverriddenNames:
-    """The names of functions that blocks override now, in any thread."""
-
-    def __init__(self) -> None:
-        self._lock = threading.RLock()
-        self._now: dict[types.FunctionType, _Dispatcher] = {}
-        self._known: WeakValueDictionary[int, _Dispatcher] = WeakValueDictionary()
-
-    @contextmanager
-    def replaced(self, fun: types.FunctionType) -> Iterator[bool]:
-        """Put a dispatcher where modules and closures name a function; the last block takes it away.
-
-        What was compiled with a dispatcher keeps it alive, and is known by it in the next block.
-        """
-        with self._lock:
-            dispatcher = self._now.get(fun)
-            if dispatcher is None:
-                dispatcher = self._now[fun] = self._known.setdefault(id(fun), _Dispatcher(fun))
-                dispatcher.places = list(_names_of(fun))
-                _rebind(dispatcher.places, dispatcher)
-            dispatcher.count += 1
-        try:
-            yield bool(dispatcher.places)
-        finally:
-            with self._lock:
-                dispatcher.count -= 1
-                if not dispatcher.count:
-                    del self._now[fun]
-                    _rebind(dispatcher.places, fun)
+_lock = threading.RLock()
+_dispatchers: dict[types.FunctionType, _Dispatcher] = {}  # of the functions that blocks override now, in any thread
+_known: WeakValueDictionary[int, _Dispatcher] = WeakValueDictionary()
 
 
-_names = _OverriddenNames()
+@contextmanager
+def _replaced_names(fun: types.FunctionType) -> Iterator[bool]:
+    """Put a dispatcher where modules and closures name a function; the last block takes it away.
+
+    What was compiled with a dispatcher keeps it alive, and is known by it in the next block.
+    """
+    with _lock:
+        dispatcher = _dispatchers.get(fun)
+        if dispatcher is None:
+            dispatcher = _dispatchers[fun] = _known.setdefault(id(fun), _Dispatcher(fun))
+            dispatcher.places = list(_names_of(fun))
+            _rebind(dispatcher.places, dispatcher)
+        dispatcher.count += 1
+    try:
+        yield bool(dispatcher.places)
+    finally:
+        with _lock:
+            dispatcher.count -= 1
+            if not dispatcher.count:
+                del _dispatchers[fun]
+                _rebind(dispatcher.places, fun)
 
 
 def _names_of(fun: types.FunctionType) -> Iterator[tuple[Any, str | None]]:

@@ -325,7 +325,7 @@ def _matrix_together(_: type, known: Any, branches: Any) -> Any:
     return kind((data, tuple(where)) if _format(kind) == "coo" else (data, *where), shape=shape)
 
 
-def _met(name: str, matrix: Any, args: Any, kwargs: Any) -> Any:
+def _met(name: str, matrix: Any, *args: Any, **kwargs: Any) -> Any:
     """Answer a method of a matrix from outside that is given a traced value."""
     if not _is_matrix_class(type(matrix)) or not hasattr(Matrix, name):
         raise _refused(type(matrix), name)

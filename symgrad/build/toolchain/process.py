@@ -10,6 +10,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import os
+import resource
 import shutil
 import signal
 import stat
@@ -145,13 +146,7 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
 
 def _bound_memory(pid: int, memory: int) -> None:
     """Bound the address space of a process just started and of what it has started already (the rest inherits)."""
-    try:
-        import resource
-    except ImportError:
-        return
-    if not hasattr(resource, "prlimit"):
-        return
-    waiting = [pid]
+    waiting = [pid] if hasattr(resource, "prlimit") else []
     while waiting:
         one = waiting.pop()
         try:

@@ -24,15 +24,20 @@ def obligations(node: Node, body: Body) -> list[Requirement]:
     for statement in body.statements:
         if any(axis.extent == 0 for axis in statement.axes):
             continue
-        least = _least_extents(statement)
+        least, runs = _least_extents(statement), 1
+        for one in statement.axes:
+            if type(one.extent) is not int:
+                import sympy
+
+                runs *= sympy.Min(1, sympy.Max(0, one.extent))
         for access in (*looked_up(statement.target.indices), statement.target, *accesses(statement.value)):
             for low, high, extent, axis in _ranges(access, arrays[access.array]):
                 for place, margin in ((low, low), (high, extent - 1 - high)):
                     sure = _surely_nonnegative(margin, least)
                     if sure is None:
                         raise ShapeError(f"the places {low} to {high} are out of bounds for an axis with size {extent}")
-                    if not sure:
-                        found.setdefault(_when_run(statement, place, extent, axis, node))
+                    if not sure:  # where the statement's axes are empty, 0 <= 0 < 1
+                        found.setdefault(Requirement(runs * place, runs * extent + 1 - runs, axis, node.line))
     return list(found)
 
 
@@ -114,14 +119,3 @@ def nonnegative(margin: Any, steps: int = 4) -> bool:
         return bool(slope.is_nonpositive) and nonnegative(margin.subs(atom, atom.args[0]).expand(), steps - 1)
     lowest = any if isinstance(atom, sympy.Max) == bool(slope.is_nonnegative) else all
     return lowest([nonnegative(margin.subs(atom, one).expand(), steps - 1) for one in atom.args])
-
-
-def _when_run(statement: Statement, place: Any, extent: Any, axis: int, node: Node) -> Requirement:
-    """Require a bound where the statement's axes are not empty: ``0 <= 0 < 1`` elsewhere."""
-    import sympy
-
-    runs: Any = sympy.Integer(1)
-    for one in statement.axes:
-        if type(one.extent) is not int:
-            runs *= sympy.Min(1, sympy.Max(0, one.extent))
-    return Requirement(runs * place, runs * extent + 1 - runs, axis, node.line)

@@ -90,32 +90,20 @@ def canonical(dim: Any) -> Any:
     slope, start = line.coeff(n, 1), line.coeff(n, 0)
     if not (slope.is_Integer and start.is_Integer and line == slope * n + start):
         return dim
-    kinks = _kinks([at(dim, {n: k}) - int(slope) * k - int(start) for k in range(FIRST)])
-    return _bent(n, slope, start, kinks) if len(kinks) < len(choices) else dim
-
-
-def _bent(n: Any, slope: Any, start: Any, kinks: dict[int, int]) -> Any:
-    """Write a line and its bends, a single bend as the maximum or minimum it is."""
-    import sympy
-
-    line = slope * n + start
-    if len(kinks) == 1:
-        ((place, bend),) = kinks.items()
+    bends: dict[int, int] = {}  # what is left of the line at k is the sum of bend * max(0, place - k)
+    for k in reversed(range(FIRST)):
+        rest = at(dim, {n: k}) - int(slope) * k - int(start)
+        if bend := rest - sum(b * (place - k) for place, b in bends.items()):
+            bends[k + 1] = bend
+    if len(bends) >= len(choices):
+        return dim
+    if len(bends) == 1:  # written as the maximum or minimum it is
+        ((place, bend),) = bends.items()
         if bend == slope:
             return sympy.Max(slope * place + start, line)
         if slope == 0 and bend == -1:
             return sympy.Min(start, n + start - place)
-    return line + sum(bend * sympy.Max(0, place - n) for place, bend in kinks.items())
-
-
-def _kinks(rest: list[int]) -> dict[int, int]:
-    """Write what is left of a line as bends: ``rest[k] == sum(bend * max(0, place - k))``."""
-    found: dict[int, int] = {}
-    for k in reversed(range(len(rest))):
-        bend = rest[k] - sum(b * (place - k) for place, b in found.items())
-        if bend:
-            found[k + 1] = bend
-    return found
+    return line + sum(bend * sympy.Max(0, place - n) for place, bend in bends.items())
 
 
 def fraction(*parts: int) -> Any:

@@ -7,6 +7,7 @@ one loop. Inside it the same question is asked again.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -61,22 +62,14 @@ class Classes(Partition[Axis]):
         """Unite the axes by which an array is touched here and there, but for those that a routine walks itself."""
         if access.flat == other.flat:
             for theirs, ours in zip(other.indices, access.indices, strict=True):
-                if theirs in self and ours in self:
-                    self.unite(theirs, ours)
-
-    def unite(self, first: Axis, second: Axis) -> None:
-        """Make two axes of equal extents one class, unless a statement has both."""
-        a, b = self.find(first), self.find(second)
-        if a is b or a.extent != b.extent:
-            return
-        few, many = sorted((self.users[a], self.users[b]), key=len)
-        if any(user in many for user in few):
-            return
-        self[b] = a
-        merged = self.users.pop(b)
-        if len(merged) > len(self.users[a]):
-            merged, self.users[a] = self.users[a], merged
-        self.users[a] |= merged
+                a, b = (self.find(theirs), self.find(ours)) if theirs in self and ours in self else (None, None)
+                if a is None or b is None or a is b or a.extent != b.extent:
+                    continue
+                few, many = sorted((self.users[a], self.users[b]), key=len)
+                if many.isdisjoint(few):  # else a statement has both
+                    self[b], self.users[a] = a, many
+                    del self.users[b]
+                    many |= few
 
 
 class DependenceGraph:
@@ -248,23 +241,16 @@ class Times:
                 t = min(t, theirs - 2 if theirs % 2 else theirs - 1)
         return t
 
-    def touching(self, time: dict[int, int]) -> dict[Array, dict[int, int]]:
-        """Count, for each long array, the statements of each time that touch it."""
-        found: dict[Array, dict[int, int]] = {}
-        for k, arrays in self.long.items():
-            here = time[k]
-            for array in arrays:
-                times = found.setdefault(array, {})
-                times[here] = times.get(here, 0) + 1
-        return found
-
     def move(self, time: dict[int, int], last: int, *, later: bool) -> int:
         """Move one statement after the other where that costs less; later also where it costs the same.
 
         Returns:
             The bytes of long arrays that are kept or read again, once for each further sweep.
         """
-        touching = self.touching(time)
+        touching: dict[Array, Counter[int]] = {}  # of each long array, how many statements of each time touch it
+        for k, arrays in self.long.items():
+            for array in arrays:
+                touching.setdefault(array, Counter())[time[k]] += 1
         running = self.fusion.graph.running(time)
         for k in reversed(self.members) if later else self.long:
             s = self.fusion.statements[k]
@@ -274,13 +260,13 @@ class Times:
             there = self.latest(k, time, last) if later else self.earliest(k, time)
             if there == here or (there > here) != later:
                 continue
-            arrays = self.long.get(k, ())
-            more = sum([array_bytes(a) * ((there not in touching[a]) - (touching[a][here] == 1)) for a in arrays])
+            mine = self.long.get(k, ())
+            more = sum([array_bytes(a) * ((there not in touching[a]) - (touching[a][here] == 1)) for a in mine])
             if more < 0 or (later and more == 0):
                 time[k] = there
-                for array in arrays:
+                for array in mine:
                     times = touching[array]
-                    times[there] = times.get(there, 0) + 1
+                    times[there] += 1
                     times[here] -= 1
                     if not times[here]:
                         del times[here]

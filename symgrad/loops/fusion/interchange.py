@@ -29,9 +29,7 @@ def _put_within(loop: Item) -> Item:
     if type(extent) is not int or extent < 2 * SHARED_ROWS or not all(
         isinstance(nest, Loop) and nest.extent == extent and nest.walk is Walk.FREE and not (nest.tile or nest.window)
         for nest in nests
-    ):
-        return loop
-    if not _by_rows(nests):
+    ) or not _by_rows(nests):
         return loop
     members = frozenset([axis for nest in nests if isinstance(nest, Loop) for axis in nest.members])
     rows = min(TILE_BLOCKS, max(SHARED_ROWS, -(-extent // 2 // TILE_LEAST) * TILE_LEAST))

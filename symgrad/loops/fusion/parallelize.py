@@ -27,11 +27,11 @@ from symgrad.loops.program import (
     Share,
     Team,
     Walk,
+    accesses_in,
     in_loops,
+    over_all,
     rebuild,
     temporary,
-    touched,
-    walk,
 )
 from symgrad.ops.arrays.reduce import first_value
 from symgrad.options import TEAM
@@ -41,9 +41,8 @@ def parallelize(program: LoopProgram, sooner: int = 1) -> LoopProgram:
     """Share out the tiles of every outermost loop where that is right and pays, if need be with a part of the work."""
     users: dict[Array, set[int]] = {}
     for number, item in enumerate(program.body):
-        for one, _ in walk([item]):
-            for access in touched(one):
-                users.setdefault(access.array, set()).add(number)
+        for access in accesses_in([item]):
+            users.setdefault(access.array, set()).add(number)
     body: list[Item] = []
     new: list[Array] = []
     order = {array: place for place, array in enumerate(program.arrays)}
@@ -82,7 +81,7 @@ def pays(loop: Loop, sooner: int = 1) -> bool:
 def independent(loop: Loop, own: set[Array]) -> bool:
     """Whether iterations touch only what is theirs: their own elements, and sums that copies can be made of."""
     flat = [statement for statement, _ in loop.paths]
-    uses = Counter([access.array for item, _ in walk([loop]) for access in touched(item)])
+    uses = Counter([access.array for access in accesses_in([loop])])
     sums = Counter([(statement.target.array, statement.how) for statement in flat])
     pay = operations_of(loop) // COPYING
     for statement in flat:
@@ -230,8 +229,8 @@ def totalled(array: Array, how: How, thread: Axis, again: Axis) -> tuple[Array, 
     bytes_ = TEAM * size(array.shape) * array.dtype.itemsize
     threads = TEAM if type(bytes_) is int and bytes_ <= STACK else COUNT  # as many as there may be, on the stack
     kept = temporary("copies", (threads, *array.shape), array)
-    first, store, last = axes_of(array.shape), axes_of(array.shape), axes_of(array.shape)
-    zero = Statement(Access(mine, first), How.SET, Number(first_value(how, array.dtype), array.dtype), first)
+    store, last = axes_of(array.shape), axes_of(array.shape)
+    zero = over_all(mine, How.SET, Number(first_value(how, array.dtype), array.dtype))
     keep = Statement(Access(kept, (thread, *store)), How.SET, Access(mine, store), store)
     add = Statement(Access(array, last), how, Access(kept, (again, *last)), (again, *last))
-    return mine, kept, in_loops([zero], first), in_loops([keep], store), in_loops([add], last)
+    return mine, kept, zero, in_loops([keep], store), in_loops([add], last)

@@ -28,7 +28,7 @@ from symgrad.loops.machine import (
     TILE_WHOLE,
     WHOLE_BYTES,
 )
-from symgrad.loops.program import Kind, Loop, Tile, in_loops, kept, paths, rebuild, temporary
+from symgrad.loops.program import Kind, Loop, Tile, in_loops, kept, over_all, paths, rebuild, temporary
 from symgrad.loops.statements.products import find_product
 from symgrad.ops.elementwise.arithmetic import add, subtract
 from symgrad.ops.elementwise.logical import equal
@@ -109,21 +109,17 @@ def partial_sums(sums: list[Statement]) -> tuple[Items, Items, dict[Array, Array
         if array in named:
             continue
         copy = named[array] = temporary("tile", array.shape, array)
-        first, last = axes_of(array.shape), axes_of(array.shape)
-        zero = Statement(Access(copy, first), How.SET, Number(0, array.dtype), first, s.line)
-        add = Statement(Access(array, last), How.ADD, Access(copy, last), last, s.line, Role.TOTAL)
-        touched = [{_range_at(one, d) for one in sums if one.target.array is array} for d in range(len(last))]
-        ranges = [(axis, *found) for axis, (found, *more) in zip(last, touched, strict=True) if found and not more]
-        add = add.with_(ranges=tuple(ranges))  # elsewhere nothing may have been written
-        before += in_loops([zero], first)
-        after += in_loops([add], last)
+        axes, ranges = axes_of(array.shape), list[Any]()
+        for d, axis in enumerate(axes):  # where all walk one part of it, nothing may have been written elsewhere
+            here = [(one.target.indices[d], one.ranges) for one in sums if one.target.array is array]
+            parts = {next((tuple(part) for at, *part in walked if at is index), None) for index, walked in here}
+            ranges += [(axis, *part) for part in parts if part is not None and len(parts) == 1]
+        add = Statement(
+            Access(array, axes), How.ADD, Access(copy, axes), axes, s.line, Role.TOTAL, ranges=tuple(ranges),
+        )
+        before += over_all(copy, How.SET, Number(0, array.dtype), s.line)
+        after += in_loops([add], axes)
     return before, after, named
-
-
-def _range_at(statement: Statement, d: int) -> tuple[Any, Any] | None:
-    """Return which part of a dimension of its target a statement walks, None where all of it may be."""
-    index = statement.target.indices[d]
-    return next(((first, end) for axis, first, end in statement.ranges if axis is index), None)
 
 
 # -- the order of loops
@@ -283,8 +279,7 @@ def _compensated(item: Item, new: list[Array]) -> tuple[Items, Items]:
     array, axes = total.target.array, total.axes
     lost, term, grown = [temporary(name, array.shape, array) for name in ("lost", "term", "grown")]
     new.extend((lost, term, grown))
-    start = axes_of(array.shape)
-    zero = in_loops([Statement(Access(lost, start), How.SET, Number(0, SINGLE), start, total.line)], start)
+    zero = over_all(lost, How.SET, Number(0, SINGLE), total.line)
 
     def apply(op: Elementwise, *args: Any) -> Apply:
         return Apply(op, args, SINGLE, SINGLE)

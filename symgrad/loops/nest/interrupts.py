@@ -71,18 +71,14 @@ def _choose_loops(items: Items, sizes: dict[Item, float], unknown: int, since: f
                 looks[item] = 1
             since = whole if since >= SELDOM else since + whole
         else:
-            looks[item] = _looks_apart(item, sizes[item]) if isinstance(item, Loop) else 1
+            looks[item] = 1
+            if isinstance(item, Loop) and not item.tile:  # a power of two; a guessed length may be much shorter
+                guessed = any(isinstance(one, Loop) and not isinstance(one.extent, int) for one in item.body)
+                looks[item] = GUESSED if guessed else 1
+                while looks[item] * max(sizes[item], 1) < SELDOM:
+                    looks[item] *= 2
             since = sizes[item] * looks[item]
             if sizes[item] >= LONG_ITERATION:
                 since = _choose_loops(item.body, sizes, INNER, 0, looks)
     return since
 
-
-def _looks_apart(loop: Loop, size: float) -> int:
-    """Choose how many iterations there are between looks, a power of two; a guessed length may be much shorter."""
-    if loop.tile:
-        return 1
-    every = GUESSED if any(not isinstance(inner.extent, int) for inner in loop.body if isinstance(inner, Loop)) else 1
-    while every * max(size, 1) < SELDOM:
-        every *= 2
-    return every

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 from symgrad.ir.index.notation import Access, Apply, How, Statement, axes_of, varies
 from symgrad.loops.machine import RAGGED, TINY, TURNED_ROWS
-from symgrad.loops.program import Array, Item, Items, Loop, LoopProgram, in_loops, rebuild, temporary
+from symgrad.loops.program import Array, Item, Loop, LoopProgram, in_loops, rebuild, temporary
 from symgrad.options import UNKNOWN, Target
 
 Use: TypeAlias = "tuple[Statement, tuple[Loop, ...], Access]"
@@ -86,7 +86,12 @@ def _reorder(loop: Loop, turned: Places, copies: Places) -> Loop:
     def change(_: Item, item: Item) -> Item:
         return item.mapped(moved, lambda index: index) if isinstance(item, Statement) else item
 
-    start = [item for array, into in copies.items() for item in row_copies(array, *into, loop)]
+    start: list[Item] = []
+    for array, (into, d) in copies.items():
+        others = axes_of(last(array.shape, d)[:-1])
+        axes = (*others[:d], loop.axis, *others[d:])
+        copy = Statement(Access(into, (*others, loop.axis)), How.SET, Access(array, axes), axes, array.line)
+        start += in_loops([Loop(loop.axis, loop.members, (copy,), window=loop.tile)], others)
     return loop.with_(body=(*start, *rebuild(loop.body, change)))
 
 
@@ -151,10 +156,3 @@ def last(items: tuple[Any, ...], place: int) -> tuple[Any, ...]:
     """Move one of some items to their end."""
     return (*items[:place], *items[place + 1 :], items[place])
 
-
-def row_copies(array: Array, into: Array, rows: int, loop: Loop) -> Items:
-    """Make the loops that copy the rows of a tile."""
-    others = axes_of(last(array.shape, rows)[:-1])
-    axes = (*others[:rows], loop.axis, *others[rows:])
-    copy = Statement(Access(into, (*others, loop.axis)), How.SET, Access(array, axes), axes, array.line)
-    return in_loops([Loop(loop.axis, loop.members, (copy,), window=loop.tile)], others)

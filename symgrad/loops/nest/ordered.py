@@ -15,38 +15,25 @@ from __future__ import annotations
 from typing import Any
 
 from symgrad.ir.index.notation import Statement
-from symgrad.loops.program import Array, Item, Loop, LoopProgram, Storages, Walk, rebuild
+from symgrad.loops.nest.vectorize import innermost
+from symgrad.loops.program import Array, Loop, LoopProgram, Walk, rebuild
 
 
 def order(program: LoopProgram) -> LoopProgram:
     """Mark loops around loops that are no lanes, where an array is written and is touched at several places."""
     inside: dict[Loop, list[Statement]] = {}
-    storage = program.storage
     for s, around in program.paths:
         for loop in around[-2:]:
             inside.setdefault(loop, []).append(s)
-    marked = {
-        loop for loop, statements in inside.items()
-        if loop.walk in {Walk.FREE, Walk.SEQUENTIAL} and any(map(_is_serial, loop.body)) and _clash(statements, storage)
-    }
 
-    def change(old: Item, item: Item) -> Item:
-        return item.with_(walk=Walk.ORDERED) if old in marked else item
+    def change(old: Loop, loop: Loop) -> Loop:
+        serial = [one for one in old.body if isinstance(one, Loop) and one.walk is not Walk.LANES and innermost(one)]
+        if not serial or loop.walk not in {Walk.FREE, Walk.SEQUENTIAL}:
+            return loop
+        written = {s.target.array for s in inside[old] if program.storage[s.target.array].is_memory}
+        places: dict[Array, Any] = {}
+        touches = [access for s in inside[old] for access in s.touched if access.array in written]
+        meet = any(places.setdefault(access.array, access.indices) != access.indices for access in touches)
+        return loop.with_(walk=Walk.ORDERED) if meet else loop
 
-    return program.with_body(rebuild(program.body, change)) if marked else program
-
-
-def _is_serial(item: Item) -> bool:
-    """Whether an item is an innermost loop that is no lanes."""
-    is_loop = isinstance(item, Loop) and item.walk is not Walk.LANES
-    return is_loop and all(isinstance(s, Statement) for s in item.body)  # type: ignore[union-attr]
-
-
-def _clash(statements: list[Statement], storage: Storages) -> bool:
-    """Whether an array is written, and touched at several places."""
-    written = {s.target.array for s in statements if storage[s.target.array].is_memory}
-    places: dict[Array, Any] = {}
-    return any(
-        places.setdefault(access.array, access.indices) != access.indices
-        for s in statements for access in s.touched if access.array in written
-    )
+    return program.with_body(rebuild(program.body, change, Loop))

@@ -25,19 +25,19 @@ def distribute(program: LoopProgram) -> LoopProgram:
 
     The order of the statements of one iteration stays as it was, and no iteration reads what another one makes.
     """
-    return program.with_body(rebuild(program.body, lambda _, loop: _distributed(loop, program.storage), Loop))
 
+    def change(_: Loop, loop: Loop) -> Item | Items:
+        if len(loop.body) <= LONG or not innermost(loop) or loop.tile or loop.walk is not Walk.FREE:
+            return loop
+        if any(s.prefix for s in loop.body):  # type: ignore[union-attr]  # statements, all of them
+            return loop
+        loops = tuple([loop.with_(body=piece) for piece in cut(loop.body, program.storage)])
+        if loop.window is not None or (type(loop.extent) is int and loop.extent <= CUT_TILE_ROWS):
+            return loops
+        tile = Tile(Axis(loop.axis.name, loop.axis.extent), CUT_TILE_ROWS)
+        return Loop(loop.axis, loop.members, tuple([one.with_(window=tile) for one in loops]), tile=tile)
 
-def _distributed(loop: Loop, storage: Storages) -> Item | Items:
-    if len(loop.body) <= LONG or not innermost(loop):
-        return loop
-    if any(s.prefix for s in loop.body) or loop.tile or loop.walk is not Walk.FREE:  # type: ignore[union-attr]
-        return loop  # statements, all of them
-    loops = tuple([loop.with_(body=piece) for piece in cut(loop.body, storage)])
-    if loop.window is not None or (type(loop.extent) is int and loop.extent <= CUT_TILE_ROWS):
-        return loops
-    tile = Tile(Axis(loop.axis.name, loop.axis.extent), CUT_TILE_ROWS)
-    return Loop(loop.axis, loop.members, tuple([one.with_(window=tile) for one in loops]), tile=tile)
+    return program.with_body(rebuild(program.body, change, Loop))
 
 
 def outline(program: LoopProgram) -> LoopProgram:
@@ -118,9 +118,7 @@ def _crossing(items: Items, storage: Storages) -> list[int]:
         weight = CUT_SUM if array in sums else 1
         change[begin + 1] += weight
         change[last[array] + 1] -= weight
-    for place in range(1, len(change)):
-        change[place] += change[place - 1]
-    return change
+    return [*accumulate(change)]
 
 
 def functions_touching(items: Items) -> dict[Array, set[Outlined | None]]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from symgrad.ir.index.notation import How, Statement
 from symgrad.ir.index.shapes import simplified
-from symgrad.loops.program import Loop, Piece, StorageMap, Walk, paths, renamed, touched, walk
+from symgrad.loops.program import Loop, Piece, StorageMap, Walk, accesses_in, paths, renamed
 from symgrad.loops.storage.allocate import larger
 
 if TYPE_CHECKING:
@@ -40,9 +40,13 @@ def _peeled(items: Items, uses: Counter[Array], least: Mapping[Any, int], storag
         if not isinstance(item, Loop) or ends is None:
             made.append(item.with_blocks(*[_peeled(block, uses, least, storage) for block in item.blocks]))
             continue
-        body = interior_of(item.body, item.members, ends)
-        here = access_counts([item])
-        body = fresh_registers(body, {a for a, count in here.items() if uses[a] == count}, uses, storage)
+        body, here = interior_of(item.body, item.members, ends), access_counts([item])
+        found = access_counts(body)  # the copy has registers of its own in the place of the loop's
+        own = [a for a in found if uses[a] == here[a] and a.is_temporary and not storage[a].is_memory]
+        named = {array: array.with_() for array in own}
+        uses.update({fresh: found[array] for array, fresh in named.items()})
+        storage.update({fresh: storage[array] for array, fresh in named.items()})
+        body = renamed(body, named)
         outer = _peeled(item.body, uses, least, storage)
         made.append(item.with_(body=outer, piece=Piece.BORDERS, ends=beyond(*ends, least)))
         if body:
@@ -84,6 +88,7 @@ def left(bound: Any, extent: Any) -> bool:
 
 def interior_of(items: Items, members: frozenset[Axis], ends: tuple[Any, Any]) -> Items:
     """Keep what runs in the interior, where its range along the axis says nothing more."""
+    low, high = ends
     made: list[Item] = []
     for item in items:
         if not isinstance(item, Statement):
@@ -92,15 +97,12 @@ def interior_of(items: Items, members: frozenset[Axis], ends: tuple[Any, Any]) -
                 made.append(item.with_blocks(*blocks))
             continue
         here = [r for r in item.ranges if r[0] in members]
-        if all(holds_interior(first, end, ends) for _, first, end in here):
+        if all(  # a range that does not hold the interior is outside of it
+            type(first) is int and first <= low and not (type(end) is int and end <= low)
+            and simplified(end - high) >= 0 for _, first, end in here
+        ):
             made.append(item.with_(ranges=tuple([r for r in item.ranges if r[0] not in members])))
     return tuple(overwritten(made))
-
-
-def holds_interior(first: Any, end: Any, ends: tuple[Any, Any]) -> bool:
-    """Whether it is a range that holds the interior; one that does not is outside of it."""
-    low, high = ends
-    return type(first) is int and first <= low and not (type(end) is int and end <= low) and simplified(end - high) >= 0
 
 
 def overwritten(items: list[Item]) -> list[Item]:
@@ -124,15 +126,6 @@ def overwritten(items: list[Item]) -> list[Item]:
     return made[::-1]
 
 
-def fresh_registers(body: Items, own: set[Array], uses: Counter[Array], storage: StorageMap) -> Items:
-    """Give what a loop's copy does registers in the place of the original's own ones."""
-    found = access_counts(body)
-    named = {a: a.with_() for a in found if a in own and a.is_temporary and not storage[a].is_memory}
-    uses.update({fresh: found[array] for array, fresh in named.items()})
-    storage.update({fresh: storage[array] for array, fresh in named.items()})
-    return renamed(body, named)
-
-
 def access_counts(items: Iterable[Item]) -> Counter[Array]:
     """Count the accesses of each array."""
-    return Counter([access.array for item, _ in walk(items) for access in touched(item)])
+    return Counter([access.array for access in accesses_in(items)])

@@ -126,10 +126,13 @@ def _frame_hull(frame: Frame) -> tuple[int, Any]:
 def _framed(statements: Sequence[Statement]) -> dict[Place, Frame]:
     """Join places into frames: along what is computed first, along inputs last."""
     frames: dict[Place, Frame] = {}
-    for place in _frame_places(statements):
-        if isinstance(_extent_at(place), int) and _extent_at(place) < SHORTEST_FRAME:
-            continue
-        frames[place] = Frame(_extent_at(place), {place: 0})
+    for s in statements:
+        every = [a for a in (s.target, *accesses(s.value)) if not a.flat]
+        places: list[Place] = [*s.axes, *[(a.array, d) for a in every for d in range(len(a.array.shape))]]
+        for place in places:
+            extent = _extent_at(place)
+            if not isinstance(extent, int) or extent >= SHORTEST_FRAME:
+                frames[place] = Frame(extent, {place: 0})
     for place in _pinned(statements):
         if place in frames:
             frames[place].pinned = True
@@ -152,14 +155,6 @@ def _framed(statements: Sequence[Statement]) -> dict[Place, Frame]:
         for access in accesses(statement.value):
             joined.link(access)
     return frames
-
-
-def _frame_places(statements: Sequence[Statement]) -> Iterator[Place]:
-    for statement in statements:
-        yield from statement.axes
-        for access in (statement.target, *accesses(statement.value)):
-            if not access.flat:
-                yield from [(access.array, d) for d in range(len(access.array.shape))]
 
 
 def _pinned(statements: Sequence[Statement]) -> Iterator[Place]:

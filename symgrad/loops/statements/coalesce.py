@@ -23,11 +23,8 @@ def coalesce(lowered: LoopProgram) -> LoopProgram:
     for s in lowered.statements:
         target = s.target.array
         if any(a.array in names for a in accesses(s.value)):
-
-            def read(access: Access) -> Access:
-                return Access(names.get(access.array, access.array), access.indices, access.flat)
-
-            s = s.with_(value=mapped(s.value, read, lambda index: index))  # noqa: PLW2901 - the same statement
+            value = mapped(s.value, lambda a: a.of(names.get(a.array, a.array)), lambda index: index)
+            s = s.with_(value=value)  # noqa: PLW2901 - the same statement
         made.append(s)
         for copied in [a for a, into in names.items() if into is target]:
             if not ranges_apart(regions[copied], s):

@@ -48,6 +48,9 @@ from symgrad.ops.numpy.creation import arange
 EVEN = 1 << 31
 """Integers up to this size are counted where they are evenly spaced."""
 
+_DEFINED = re.compile(r"\b\w+[\s*]+([A-Za-z_]\w*)\s*\([^(){};]*\)\s*\{")
+
+
 class Element(NamedTuple):
     """How a node's element at some indices is read: ``array[indices]`` with `axes` in the place of the indices.
 
@@ -78,7 +81,16 @@ def lower(program: Program) -> LoopProgram:
     Returns:
         Statements in program order; each output has an array of its own.
     """
-    _refuse_two_of_a_name(program)
+    texts: dict[str, str] = {}  # of `extern`
+    for node in program.nodes():
+        if not isinstance(node.op, Elementwise) or not node.op.source:
+            continue
+        for name in set(_DEFINED.findall(node.op.source)) - {"if"}:  # as in `else if (...) {`
+            if texts.setdefault(name, node.op.source) != node.op.source:
+                raise ArgumentError(
+                    f"two different C texts define {name}(), and {program.name}() calls both", line=node.line,
+                    instead="another name in one of them, in its text and for sg.extern",
+                )
     return _Lowering(program).run()
 
 
@@ -422,8 +434,9 @@ class _Lowering:
         key = numbers, extent = node.inputs[lookup.access.array], lookup.extent
         if surely_within(self.sources[numbers].limits, extent):
             return Lookup(read, extent, SURE)
-        if not self.checked(numbers, extent):
-            return Lookup(read, extent, 0)
+        source = self.sources[numbers].array
+        if source is not None and source.kind is Kind.CONSTANT and type(extent) is int:
+            return Lookup(read, extent, 0)  # constants were checked while tracing
         if inside:
             self.checks.append(Check(len(self.checks) + 1, extent, node.line))
             return Lookup(read, extent, len(self.checks))
@@ -441,11 +454,6 @@ class _Lowering:
                 self.sources[node] = source
             return Access(source.array, (_counted_from(begin, indices[0]),), flat=True)
         return source.at(indices)
-
-    def checked(self, numbers: Node, extent: Any) -> bool:
-        """Whether indices are checked when they are used; constants were checked while tracing."""
-        source = self.sources[numbers]
-        return not (source.array is not None and source.array.kind is Kind.CONSTANT and type(extent) is int)
 
     def checked_places(self, node: Node, numbers: Node, extent: Any) -> Array:
         """Check integers, once for all that is looked up by them, and count negative ones from the end.
@@ -596,19 +604,3 @@ def _begin(source: Element) -> Any | None:
 def _counted_from(begin: Any, index: Any) -> Any:
     return index if type(begin) is int and begin == 0 else as_index(index + begin)
 
-
-_DEFINED = re.compile(r"\b\w+[\s*]+([A-Za-z_]\w*)\s*\([^(){};]*\)\s*\{")
-
-
-def _refuse_two_of_a_name(program: Program) -> None:
-    """Look at the texts of `extern` that a program calls."""
-    found: dict[str, str] = {}
-    for node in program.nodes():
-        if not isinstance(node.op, Elementwise) or not node.op.source:
-            continue
-        for name in set(_DEFINED.findall(node.op.source)) - {"if"}:  # as in `else if (...) {`
-            if found.setdefault(name, node.op.source) != node.op.source:
-                raise ArgumentError(
-                    f"two different C texts define {name}(), and {program.name}() calls both", line=node.line,
-                    instead="another name in one of them, in its text and for sg.extern",
-                )

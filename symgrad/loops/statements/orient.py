@@ -45,7 +45,9 @@ def _last_dimensions(statements: Sequence[Statement]) -> dict[Array, int]:
     fixed: set[Array] = set()
     matrices: dict[Array, None] = {}
     votes: dict[Any, dict[Array, None]] = {}
-    factors = _copied_factors(statements)
+    copies = {s.target.array for s in statements if isinstance(s.value, Access) and s.value.is_indirect}
+    # copies of rows that are looked up for products alone, which walk them as they lie
+    factors = copies - {access.array for s in statements if not s.is_contraction for access in s.reads}
     for s in statements:
         fixed |= s.prefix
         for access in s.touched:
@@ -79,8 +81,3 @@ def _last_dimensions(statements: Sequence[Statement]) -> dict[Array, int]:
                 found[array] = best
     return found
 
-
-def _copied_factors(statements: Sequence[Statement]) -> set[Array]:
-    """Find the copies of rows that are looked up for products alone, which walk them as they lie."""
-    copies = {s.target.array for s in statements if isinstance(s.value, Access) and s.value.is_indirect}
-    return copies - {access.array for s in statements if not s.is_contraction for access in s.reads}

@@ -35,7 +35,20 @@ from symgrad.ir.index.notation import (
 from symgrad.ir.index.shapes import simplified, upper
 from symgrad.loops.cost import extent, is_narrow, register_blocks
 from symgrad.loops.machine import BLOCK_FEWEST, BLOCK_WORTH, TILE_BLOCKS
-from symgrad.loops.program import Array, Item, Loop, LoopProgram, Nest, Product, ProductPart, Storage, Walk, rebuild
+from symgrad.loops.program import (
+    Array,
+    Item,
+    Loop,
+    LoopProgram,
+    Nest,
+    Product,
+    ProductPart,
+    Storage,
+    Walk,
+    kept,
+    pruned,
+    rebuild,
+)
 from symgrad.loops.statements.align import shifted
 from symgrad.options import UNKNOWN, Target
 
@@ -138,7 +151,8 @@ def collapse(program: LoopProgram) -> LoopProgram:
             return loop
         nest, s = inner.nest, inner.nest.statement
         looks_up = any(access.is_indirect for access in s.touched)
-        if s.ranges or s.triangle is not None or looks_up or not all(map(_is_whole_sweep, (loop, *nest.loops))):
+        walks = [(one.tile, one.window, one.walk) for one in (loop, *nest.loops)]
+        if s.ranges or s.triangle is not None or looks_up or {*walks} != {(None, None, Walk.FREE)}:
             return loop
         places = [_whole_place(access, program.storage[access.array]) for access in s.touched]
         for one in nest.loops:
@@ -148,10 +162,6 @@ def collapse(program: LoopProgram) -> LoopProgram:
         return loop
 
     return program.with_body(rebuild(program.body, change, Loop))
-
-
-def _is_whole_sweep(loop: Loop) -> bool:
-    return loop.tile is None and loop.window is None and loop.walk is Walk.FREE
 
 
 def _whole_place(access: Access, stored: Storage) -> LinearIndex | None:
@@ -203,22 +213,18 @@ def ungather(program: LoopProgram, target: Target = UNKNOWN) -> LoopProgram:
     copies = {s.target.array: s for s, _ in program.paths if _is_copy_of_rows(s) and writers[s.target.array] == 1}
     read = [(access, s) for s, _ in program.paths for access in s.reads if access.array in copies]
     stay = {access.array for access, s in read if s not in nests or not _is_direct(access, nests[s], copies, target)}
-    gone = {s: array for array, s in copies.items() if array not in stay}
+    gone: dict[Item, Array] = {s: array for array, s in copies.items() if array not in stay}
     if not gone:
         return program
 
     def direct(access: Access) -> Access:
         return access if access.array not in copies or access.array in stay else _original(access, copies[access.array])
 
-    def change(_: Item, item: Item) -> Item | None:
-        if isinstance(item, Loop) and not item.body:
-            return None
-        if not isinstance(item, Statement) or item in gone:
-            return None if item in gone else item
-        return item.mapped(direct, lambda index: index)
+    def change(_: Item, item: Item) -> Item:
+        return item.mapped(direct, lambda index: index) if isinstance(item, Statement) else item
 
     arrays = tuple([array for array in program.arrays if array not in {*gone.values()}])
-    return program.with_(body=rebuild(program.body, change), arrays=arrays)
+    return program.with_(body=rebuild(pruned(program.body, gone), change), arrays=arrays)
 
 
 def _original(access: Access, copy: Statement) -> Access:
@@ -275,19 +281,17 @@ def triangles(program: LoopProgram) -> LoopProgram:
     their terms may be left out; where 0 would meet infinity there, that is the one exception to what IEEE says.
     """
     written, wanted = _zero_beyond(program.statements), _wanted(program.statements)
-    if not written and not wanted:
-        return program
-    return program.with_body(tuple([_limit(s, written, wanted) if s.is_contraction else s for s in program.statements]))
-
-
-def _limit(s: Statement, written: dict[Array, Triangle], wanted: dict[Array, Triangle]) -> Statement:
-    known = [(access, written.get(access.array)) for access in accesses(s.value)]
-    for access, triangle in [*known, (s.target, wanted.get(s.target.array))]:
-        if triangle is not None and not access.flat:
-            larger, smaller, least = access.indices[triangle[0]], access.indices[triangle[1]], triangle[2]
-            if type(least) is int and isinstance(larger, Axis) and isinstance(smaller, Axis) and larger is not smaller:
-                return s.with_(triangle=(larger, smaller, least))
-    return s
+    body = [*program.statements]
+    for place, s in enumerate(body) if written or wanted else ():
+        known = [(access, written.get(access.array)) for access in accesses(s.value)]
+        for access, triangle in [*known, (s.target, wanted.get(s.target.array))] if s.is_contraction else ():
+            if triangle is not None and not access.flat:
+                larger, smaller, least = access.indices[triangle[0]], access.indices[triangle[1]], triangle[2]
+                plain = type(least) is int and isinstance(larger, Axis) and isinstance(smaller, Axis)
+                if plain and larger is not smaller:
+                    body[place] = s.with_(triangle=(larger, smaller, least))
+                    break
+    return program.with_body(kept(program.body, body))
 
 
 def _zero_beyond(statements: Sequence[Statement]) -> dict[Array, Triangle]:
@@ -318,8 +322,8 @@ def _triangle_choice(s: Statement) -> tuple[Access, Triangle] | None:
     value = s.value
     if not isinstance(value, Apply) or value.op.numpy is not np.where:
         return None
-    condition, kept, other = value.args
-    if not isinstance(kept, Access) or not isinstance(other, Number) or other.value != 0:
+    condition, element, other = value.args
+    if not isinstance(element, Access) or not isinstance(other, Number) or other.value != 0:
         return None
     if not isinstance(condition, Apply) or condition.op.numpy not in COMPARISONS:
         return None
@@ -329,4 +333,4 @@ def _triangle_choice(s: Statement) -> tuple[Access, Triangle] | None:
     first, more = COMPARISONS[condition.op.numpy]
     (larger, a), (smaller, b) = places[first], places[1 - first]  # type: ignore[misc]  # likewise
     least: Any = simplified(b - a + more)
-    return kept, (s.axes.index(larger), s.axes.index(smaller), least)
+    return element, (s.axes.index(larger), s.axes.index(smaller), least)

@@ -24,9 +24,9 @@ from symgrad.ir.index.notation import (
     rebuilt,
 )
 from symgrad.ir.node import Node
-from symgrad.loops.held import COUNTS, Segments
+from symgrad.loops.held import Segments, counted_on
 from symgrad.loops.machine import TILE_ROWS
-from symgrad.loops.program import Array, Items, Kind, Loop, Tile, While, in_loops, temporary, touched, walk
+from symgrad.loops.program import Array, Kind, Loop, Tile, While, accesses_in, in_loops, temporary
 from symgrad.ops.declare.forms import INT
 from symgrad.ops.elementwise.logical import less
 
@@ -81,9 +81,9 @@ def segment_sum(
     own = has_own_sums(s, element, segment)
     number, end = [Array(name, (), INT, Kind.TEMPORARY, s.line) for name in ("element", "end")]
     s = s.at({element: Lookup(Access(number, ()), element.extent, SURE)})
-    s, looked, places = looked_up_once(s, segment)
+    s, looked = looked_up_once(s, segment)
     rest, target, line = s.axes, s.target, s.line
-    new, before, after = [number, end, *places], list[Statement](), list[Statement]()
+    new, before, after = [number, end, *[one.target.array for one in looked]], list[Statement](), list[Statement]()
     for array, limit in zip((number, end), limits, strict=True):
         before.append(Statement(Access(array, ()), How.SET, IndexValue(limit, INT), (segment,), line))
     if own:
@@ -95,25 +95,27 @@ def segment_sum(
         after.append(Statement(store, how, Access(total, last), (segment, *last), line))
         s, new = s.with_(target=Access(total, rest)), [*new, total]
     here, stop = Access(number, ()), Access(end, ())
-    more = Apply(COUNTS[np.add], (here, Number(1, INT)), INT, INT)
-    step = Statement(here, How.SET, more, (segment,), line)
+    step = counted_on(here, axes=(segment,), line=line)
     each = (*looked, *in_loops([s.with_(axes=(segment, *rest))], rest), step)
     items = (
         *[item for one in before for item in in_loops([one], one.axes[1:])],
         While(Apply(less, (here, stop), np.dtype(bool), INT), each, total=element.extent),
         *[item for one in after for item in in_loops([one], one.axes[1:])],
     )
-    loop = in_tiles(segment, items)
-    every = [access.array for item, _ in walk([loop]) for access in touched(item)]
-    reads = tuple([array for array in dict.fromkeys(every) if array not in {*new, target.array}])
+    members, loop = frozenset([segment]), Loop(segment, frozenset([segment]), items)
+    if type(segment.extent) is not int or segment.extent > TILE_ROWS:  # threads may share tiles out
+        tile = Tile(Axis(segment.name, segment.extent), TILE_ROWS)
+        loop = Loop(segment, members, (loop.with_(window=tile),), tile=tile)
+    every = dict.fromkeys([access.array for access in accesses_in([loop])])
+    reads = tuple([array for array in every if array not in {*new, target.array}])
     return Segments((), (), (loop,), reads, target.array, tuple(new), element.extent, s)
 
 
-def looked_up_once(s: Statement, segment: Axis) -> tuple[Statement, list[Statement], list[Array]]:
+def looked_up_once(s: Statement, segment: Axis) -> tuple[Statement, list[Statement]]:
     """Let what a statement looks up be looked up before it, and checked, once for all of its axes.
 
     Returns:
-        The statement, what looks up, and where.
+        The statement, and what looks up.
     """
     first: list[Statement] = []
     known: dict[Array, Lookup] = {}
@@ -130,14 +132,4 @@ def looked_up_once(s: Statement, segment: Axis) -> tuple[Statement, list[Stateme
     def index(i: Any) -> Any:
         return rebuilt(i, part)
 
-    made = s.mapped(lambda a: a.moved(tuple(map(index, a.indices))), index)
-    return made, first, [one.target.array for one in first]
-
-
-def in_tiles(axis: Axis, items: Items) -> Loop:
-    """Make a loop that walks in tiles, which threads may share out, where it is long."""
-    members = frozenset([axis])
-    if type(axis.extent) is int and axis.extent <= TILE_ROWS:
-        return Loop(axis, members, items)
-    tile = Tile(Axis(axis.name, axis.extent), TILE_ROWS)
-    return Loop(axis, members, (Loop(axis, members, items, window=tile),), tile=tile)
+    return s.mapped(lambda a: a.moved(tuple(map(index, a.indices))), index), first

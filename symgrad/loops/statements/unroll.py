@@ -482,20 +482,13 @@ def begins(s: Statement, start: Statement) -> bool:
     if dtype_of(value) != s.target.array.dtype:
         return False
     known = start.value.value  # type: ignore[union-attr]  # a start is a number
-    if s.how == How.ADD and s.target.array.dtype.kind == "f" and not _is_own_square(value):
-        return False
+    if s.how == How.ADD and s.target.array.dtype.kind == "f":  # a product of an element with itself is never -0.0
+        one, two = value.args if isinstance(value, Apply) and value.is_product else (None, None)
+        if not isinstance(one, Access) or not isinstance(two, Access):
+            return False
+        if one.array is not two.array or one.flat != two.flat or one.indices != two.indices:
+            return False
     return bool(known == first_value(s.how, s.target.array.dtype))
-
-
-def _is_own_square(value: Any) -> bool:
-    """Whether it is a product of one element with itself, which is never -0.0."""
-    if not isinstance(value, Apply) or not value.is_product:
-        return False
-    one, two = value.args
-    return (
-        isinstance(one, Access) and isinstance(two, Access) and one.array is two.array and one.flat == two.flat
-        and one.indices == two.indices
-    )
 
 
 # -- copies and what is dead

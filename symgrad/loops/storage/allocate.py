@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from symgrad.ir.index import shapes
 from symgrad.ir.index.notation import How, Index, Statement, parts, reckoned, start_and_terms, symbolic
 from symgrad.loops.machine import LINE, SLOTS_TRIED, STACK, STACK_TOTAL, WORD
-from symgrad.loops.program import COUNT, Cond, Loop, Outlined, Place, Slot, Walk, common, touched, walk
+from symgrad.loops.program import COUNT, Cond, Loop, Outlined, Place, Slot, Walk, accesses_in, common, touched, walk
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -58,7 +58,7 @@ def allocate(program: LoopProgram) -> LoopProgram:
     other's. What each thread has for itself is planned for one thread, and stands there once for each. An array that
     nobody touches is left out.
     """
-    used = {access.array for item, _ in walk(program.body) for access in touched(item)}
+    used = {access.array for access in accesses_in(program.body)}
     program = program.with_(arrays=tuple([a for a in program.arrays if a in used or a in program.inputs]))
     storage = program.storage
     wanted = [a for a in program.arrays if a.is_temporary and storage[a].is_memory]
@@ -68,29 +68,22 @@ def allocate(program: LoopProgram) -> LoopProgram:
     chosen: dict[Array, GrowingSlot] = {}
     for array in sorted(wanted, key=lambda a: found[a].first):
         life, size = found[array], bytes_of(storage[array].shape, array.dtype)
-        piece = None
+        taken = None
         if type(size) is int and size <= STACK and len(life.homes) == 1:
             frame = (life.team, *life.homes)
-            piece = stacks.setdefault(frame, SlotPool(Place.STACK, STACK_TOTAL)).take(size, array.dtype, life)
+            taken = stacks.setdefault(frame, SlotPool(Place.STACK, STACK_TOTAL)).take(size, array.dtype, life)
         pool = pools.setdefault(life.team, SlotPool(Place.WORKSPACE))
-        chosen[array] = piece or pool.take(size, array.dtype, life)  # type: ignore[assignment]  # it has no limit
-    workspace = _laid_out(pools)
+        chosen[array] = taken or pool.take(size, array.dtype, life)  # type: ignore[assignment]  # it has no limit
+    workspace: Any = rounded_up(pools.pop(None).layout(), LINE)  # what is shared; behind it each thread's own
+    steps = [rounded_up(pool.layout(), LINE) for pool in pools.values()]
+    for pool, step in zip(pools.values(), steps, strict=True):  # loops over threads take turns
+        for piece in pool.pieces:
+            piece.offset, piece.step = shapes.simplified(workspace + piece.offset), step
+    workspace = shapes.simplified(workspace + larger(steps) * COUNT) if steps else workspace
     counts = {team.count: shapes.symbol(str(team)) for team in program.teams}
     slots = {piece: piece.slot(counts, found[array].team is not None) for array, piece in chosen.items()}
     placed = {array: storage[array]._replace(slot=slots[piece]) for array, piece in chosen.items()}
     return program.with_storage(placed).with_(workspace=workspace)
-
-
-def _laid_out(pools: dict[Item | None, SlotPool]) -> Dim:
-    """Put what is shared first, and behind it what every thread has for itself; loops over threads take turns."""
-    total = rounded_up(pools.pop(None).layout(), LINE)
-    steps = []
-    for pool in pools.values():
-        step = rounded_up(pool.layout(), LINE)
-        steps.append(step)
-        for piece in pool.pieces:
-            piece.offset, piece.step = shapes.simplified(total + piece.offset), step
-    return shapes.simplified(total + larger(steps) * COUNT) if steps else total
 
 
 def larger(sizes: list[Dim]) -> Any:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from symgrad.ir.index.notation import Access, Axis, How, Role, Statement
 from symgrad.ir.index.shapes import size
-from symgrad.loops.program import Kind, Loop, StorageMap, common, rebuild, touched, walk
+from symgrad.loops.program import Kind, Loop, StorageMap, common, pruned, touched, walk
 
 if TYPE_CHECKING:
     from symgrad.loops.program import Around, Array, Item, LoopProgram, Storage, Tile
@@ -33,23 +33,20 @@ def contract(program: LoopProgram) -> LoopProgram:
             uses.setdefault(access.array, []).append((access, loops))
         if isinstance(item, Statement) and item.routine is not None:
             passed |= {access.array for access in accesses}
-    return program.with_storage({
-        array: _contracted(array, found, array in passed) for array, found in uses.items() if array.is_temporary
-    })
-
-
-def _contracted(array: Array, found: list[tuple[Access, Around]], passed: bool) -> Storage:
-    flat = any(access.flat for access, _ in found)
-    shared: Around = () if flat or array.shape == () else common([around for _, around in found])
-    kept: dict[int, Tile | None] = {}
-    for d, dim in enumerate(array.shape):
-        if type(dim) is int and dim == 1 and not flat:
-            continue
-        indices = {access.indices[d] for access, _ in found if access.indices} if shared else set()
-        taking = [loop for loop in shared if loop.members.issuperset(indices)]
-        if all(loop.rows > 1 for loop in taking):
-            kept[d] = taking[0].tile if taking else None
-    return array.stored(kept, kept != {} or passed)
+    storage: dict[Array, Storage] = {}
+    for array, found in [(array, found) for array, found in uses.items() if array.is_temporary]:
+        flat = any(access.flat for access, _ in found)
+        shared: Around = () if flat or array.shape == () else common([around for _, around in found])
+        kept: dict[int, Tile | None] = {}
+        for d, dim in enumerate(array.shape):
+            if type(dim) is int and dim == 1 and not flat:
+                continue
+            indices = {access.indices[d] for access, _ in found if access.indices} if shared else set()
+            taking = [loop for loop in shared if loop.members.issuperset(indices)]
+            if all(loop.rows > 1 for loop in taking):
+                kept[d] = taking[0].tile if taking else None
+        storage[array] = array.stored(kept, kept != {} or array in passed)
+    return program.with_storage(storage)
 
 
 # -- outputs as the memory of temporaries
@@ -69,12 +66,7 @@ def elide(program: LoopProgram) -> LoopProgram:
             named[source.array] = output
             copied.update(copies)
 
-    def change(_: Item, item: Item) -> Item | None:
-        if isinstance(item, Loop) and not item.body:
-            return None
-        return None if item in copied else item
-
-    return _with_outputs(program.with_body(rebuild(program.body, change)) if copied else program, named)
+    return _with_outputs(program.with_body(pruned(program.body, copied)), named) if copied else program
 
 
 def adopt(program: LoopProgram) -> LoopProgram:

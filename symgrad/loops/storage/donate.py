@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from symgrad.ir.index.notation import Access, Axis, How, Statement
-from symgrad.loops.program import Kind, Loop, Outlined, Walk, While, common, looped, rebuild, temporary, touched, walk
+from symgrad.loops.program import Kind, Loop, Outlined, Walk, While, common, over_all, pruned, temporary, touched, walk
 
 if TYPE_CHECKING:
     from symgrad.loops.program import Array, Item, LoopProgram
@@ -43,30 +43,23 @@ def donate(program: LoopProgram) -> LoopProgram:
             plain = not (isinstance(item, Statement) and item.routine is not None)
             inside = (*around, item) if isinstance(item, While) else around  # a test is asked again
             touches.setdefault(access.array, []).append(_Seen(number, inside, access if plain else None))
-    copied = [shared[1] for shared in program.donated if not _may_share(program, *shared, touches, fails)]
+    shares = {array for loop in program.loops for share in loop.shares for array in share}
+    copied = [
+        target for source, target in program.donated if target in shares or not all(
+            _comes_first(read, write)
+            for write in touches.get(target, ()) for read in (*touches.get(source, ()), *fails)
+        )
+    ]
     made = {target: temporary(f"{target.name}_new", target.shape, target) for target in copied}
     program = program.renamed(made)
     outputs = {new: old for old, new in made.items()}
-    copies = []
-    for new, old in outputs.items():
-        axes = tuple([Axis(f"i{k}", dim) for k, dim in enumerate(old.shape)])
-        copies.append(Statement(Access(old, axes), How.SET, Access(new, axes), axes, old.line))
+    copies = [item for new, old in outputs.items() for item in over_all(old, How.SET, new, old.line)]
     there = {source: target for source, target in same.items() if target not in copied}
-    kept: set[Array] = set()
-
-    def change(was: Item, item: Item) -> Item | None:
-        if not isinstance(item, Statement):
-            return item if item is was or any(item.blocks) else None
-        if not _copies_back(item, there):
-            return item
-        kept.add(item.target.array)
-        return None
-
-    body = rebuild(program.body, change) if there else program.body
+    back = {s: s.target.array for s, _ in program.paths if _copies_back(s, there)}
     cut = any(isinstance(item, Outlined) for item in program.body)  # a register is one function's
     memory = {new: new.whole._replace(is_memory=True) for new in outputs if cut and not new.shape}
     return program.with_storage(memory).with_(
-        kept=frozenset(kept), body=(*body, *looped(copies)), arrays=(*program.arrays, *copied),
+        kept=frozenset(back.values()), body=(*pruned(program.body, back), *copies), arrays=(*program.arrays, *copied),
         outputs=tuple([outputs.get(a, a) for a in program.outputs]),
         donated=tuple([(source, outputs.get(target, target)) for source, target in program.donated]),
     )
@@ -80,21 +73,8 @@ def _copies_back(item: Item, same: dict[Array, Array]) -> bool:
     return same.get(read.array) is target.array and (read.indices, read.flat) == (target.indices, target.flat)
 
 
-def _may_share(
-    program: LoopProgram, source: Array, target: Array, touches: dict[Array, list[_Seen]], fails: list[_Seen],
-) -> bool:
-    """Whether each element of a source is read for the last time before that of the target is written, or where it is.
-
-    And whether nothing may fail once one is written.
-    """
-    if any(target in share for loop in program.loops for share in loop.shares):
-        return False
-    reads = [*touches.get(source, ()), *fails]
-    return all(_comes_first(read, write) for write in touches.get(target, ()) for read in reads)
-
-
 def _comes_first(read: _Seen, write: _Seen) -> bool:
-    """Whether what is read is not written before, in this iteration of the loops around both or in another one."""
+    """Whether what is read, or may fail, comes before a write, in all iterations of the loops around both."""
     one, other = read.access, write.access
     if one is not None and other is not None and one.flat == other.flat:
         numbers = [(a, b) for a, b in zip(one.indices, other.indices, strict=True) if type(a) is type(b) is int]

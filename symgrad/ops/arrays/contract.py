@@ -224,14 +224,9 @@ def dot(a: Any, b: Any, out: Any = None) -> Any:
     return _along_one("dot", a, b, -2)
 
 
-@answers(np.inner, neutral={"a": 0, "b": 0})
-def inner(a: Any, b: Any, /) -> Any:
-    return _along_one("inner", a, b, -1)
-
-
-@answers(np.vdot, neutral={"a": 0, "b": 0})
-def vdot(a: Any, b: Any, /) -> Any:
-    return _sum_over("vdot", lift(np.ravel(a)), lift(np.ravel(b)), [0], [0])
+answers(np.inner, neutral={"a": 0, "b": 0})(lambda a, b, /: _along_one("inner", a, b, -1))
+answers(np.vdot, neutral={"a": 0, "b": 0})(lambda a, b, /: _sum_over(
+    "vdot", lift(np.ravel(a)), lift(np.ravel(b)), [0], [0]))
 
 
 @answers(np.tensordot)

@@ -224,12 +224,11 @@ def checked_index(x: Any, axis: int, indices: Any) -> Any:
         IndexError: when an index is out of bounds.
     """
     extent = shape_of(x)[axis]
-    if is_traced(indices):
-        if indices.dtype.kind not in "iu":
-            raise DtypeError(f"an index array must hold integers, not {indices.dtype}", instead="i.astype(np.int64)")
-        return indices
-    if indices.dtype.kind not in "iub" or (indices.dtype.kind == "b" and indices.size):
+    traced, kind = is_traced(indices), indices.dtype.kind
+    if kind not in "iub" or (kind == "b" and (traced or indices.size)):
         raise DtypeError(f"an index array must hold integers, not {indices.dtype}", instead="i.astype(np.int64)")
+    if traced:
+        return indices
     indices = indices.astype(np.int64)
     if type(extent) is not int:
         return indices

@@ -21,7 +21,7 @@ from symgrad.ops.arrays.indexing import (
     index_shape,
     key_of,
 )
-from symgrad.ops.arrays.views import adding, put_body, source_index, with_slices, with_slices_shape
+from symgrad.ops.arrays.views import adding, put_body, source_index, with_slices, with_slices_shape, zeros_of
 from symgrad.ops.declare.domains import case, integers, normal
 from symgrad.ops.declare.forms import OPS, shape_of, structured
 
@@ -53,10 +53,6 @@ def _set_value(x: Any, value: Any, *indices: Any, axes: tuple[int, ...], unique:
     return out
 
 
-def _zeros_of(g: Any) -> Any:
-    return np.where(np.False_, g, np.zeros((), g.dtype))  # what is made of numbers alone would be an array of them
-
-
 def _is_last_write(g: Any, value: Any, indices: tuple[Any, ...], axes: tuple[int, ...]) -> Any:
     """Return, for each written value, whether it is the last one written to its place: only that one stays.
 
@@ -78,7 +74,7 @@ def _is_last_write(g: Any, value: Any, indices: tuple[Any, ...], axes: tuple[int
 
 def _set_vjp(g: Any, y: Any, x: Any, value: Any, *indices: Any, axes: Any, unique: bool) -> tuple[Any, ...]:
     taken = gather(g, *indices, axes=axes)
-    kept = scatter_set(g, _zeros_of(taken), *indices, axes=axes, unique=unique)
+    kept = scatter_set(g, zeros_of(taken), *indices, axes=axes, unique=unique)
     if not unique:
         stays = _is_last_write(g, value, indices, axes)
         taken = taken if stays is True else np.where(stays, taken, np.zeros((), g.dtype))
@@ -157,7 +153,7 @@ def _assemble_vjp(g: Any, y: Any, x: Any, *values: Any, indices: Any) -> tuple[A
         edges = regions.around(indices[0], shape_of(x))
         left = [OPS["slice"](g, index=edge) for edge in edges]
         return OPS["place"](*left, indices=tuple(edges), shape=shape_of(x)), *parts
-    return OPS["assemble"](g, *[_zeros_of(part) for part in parts], indices=indices), *parts
+    return OPS["assemble"](g, *[zeros_of(part) for part in parts], indices=indices), *parts
 
 
 _SLICES = (((1,), (0, 2, 1)), ((0,), (1,)), ((2, 2, -1), (2, 1, 1)))

@@ -301,15 +301,16 @@ def with_slices(x: Any, *values: Any, indices: Any) -> Any:
     return out
 
 
-def _set_slice_vjp(g: Any, y: Any, x: Any, value: Any, index: Any) -> tuple[Any, Any]:
-    part = OPS["slice"](g, index=index)
-    nothing = np.where(np.False_, part, np.zeros((), g.dtype))
-    return OPS["set_slice"](g, nothing, index=index), part
+def zeros_of(g: Any) -> Any:
+    """Return zeros in the place of a traced value: what is made of numbers alone would be an array of them."""
+    return np.where(np.False_, g, np.zeros((), g.dtype))
 
 
 set_slice = structured(
     name="set_slice", params=("index",), infer=lambda x, value, index: with_slices_shape(x, value, indices=(index,)),
-    evaluate=lambda x, value, index: with_slices(x, value, indices=(index,)), vjp=_set_slice_vjp, moves=True,
+    evaluate=lambda x, value, index: with_slices(x, value, indices=(index,)), moves=True,
+    vjp=lambda g, y, x, value, index: (
+        OPS["set_slice"](g, zeros_of(part := OPS["slice"](g, index=index)), index=index), part),
     body=lambda node: put_body(node, X, How.SET, (1, lambda *i: source_index(node.params[0], i))),
     sample=(case(lambda a, b: OPS["set_slice"](a, b, index=((1, 2, 1), (3,))) ** 2, (4, 4), (2,)),),
     edges=(case(lambda a, b: OPS["set_slice"](a, b, index=((4, 0, 1),)), (4,), (0,)),),

@@ -173,10 +173,6 @@ def _print_each(parts: Any) -> _Steps:
     return values
 
 
-def _special(name: str) -> _Word:
-    return _word(lambda *values: OPS[name](*values))  # noqa: PLW0108 - it is declared later
-
-
 def _of_scipy(name: str, place: int | None = None) -> _Word:
     """Make a word of a function of scipy.special's, or of one of its results."""
     return _word(lambda *values: Late(name)(*values) if place is None else Late(name)(*values)[place])
@@ -339,7 +335,7 @@ _WORDS: dict[str, _Word] = {
     "acoth": _word(lambda x: np.arctanh(1 / x)), "asech": _word(lambda x: np.arccosh(1 / x)),
     "acsch": _word(lambda x: np.arcsinh(1 / x)), "Cbrt": _word(np.cbrt), "KroneckerDelta": _word(
         lambda i, j: np.where(np.equal(i, j), np.ones_like(i + j), 0)),
-    "polygamma": _print_polygamma, "besselj": _print_bessel, "besseli": _print_bessel, "erfinv": _special("erfinv"),
+    "polygamma": _print_polygamma, "besselj": _print_bessel, "besseli": _print_bessel, "erfinv": _of_scipy("erfinv"),
     "erfcinv": _of_scipy("erfcinv"),
     "LambertW": _word(lambda x, k=0: np.real(Late("lambertw")(x, k)).astype(
         getattr(x, "dtype", float)) if k else OPS["lambertw"](x)),

@@ -23,6 +23,7 @@ from symgrad.ir.index.shapes import Shape
 from symgrad.ir.node import Node
 from symgrad.ir.op import Composite, Elementwise, Leaf, Op, Structured
 from symgrad.ops.declare import spelling
+from symgrad.ops.declare.domains import ANY, PAIRS, SPECIAL
 
 FLOATS = frozenset([np.dtype(np.float32), np.dtype(np.float64)])
 
@@ -173,9 +174,9 @@ def _dtype_name(kind: Any) -> str:
 def elementwise(
     *,
     numpy: Any,
-    sample: Any,
-    edges: tuple[Any, ...],
     c: str | Mapping[str, str],
+    sample: Any = ANY,
+    edges: tuple[Any, ...] | None = None,
     ddx: Callable[..., Any] | None = None,
     name: str | None = None,
     result: Any = None,
@@ -187,19 +188,22 @@ def elementwise(
 
     Args:
         numpy: the ufunc it answers, which gives its meaning and its dtype rule; or any callable, with `result`.
-        sample: a domain, or one for each argument, that tests draw from.
-        edges: special arguments (numbers, or tuples of them) whose value must be NumPy's to the last bit or 4 ULP.
         c: the C spelling. A bare name is a math.h function; ``"{0} + {1}"`` is a pattern; a dict tells kinds
             apart: ``f`` floating, ``i`` signed, ``u`` unsigned, ``b`` bool (of the last argument); see `spelling`.
+        sample: a domain, or one for each argument, that tests draw from.
+        edges: special arguments (numbers, or tuples of them) whose value must be NumPy's to the last bit or 4 ULP;
+            those of `domains.SPECIAL` or `domains.PAIRS` unless they are given.
         ddx: the partial derivatives in NumPy words, a callable of ``(x1, ..., y)``: one value, or a tuple; None in
             the tuple where there is none. Where calculus of `value` alone would be inaccurate or slow.
         result: dtype rule where `numpy` is no ufunc: a callable of the inputs' dtypes.
         fields: more of `Elementwise`: value, vjp, nondiff, used, log, logs, lanes, infix, steep, exact, commutes, ...
     """
     ufunc = numpy if isinstance(numpy, (np.ufunc, Late)) else None
+    arity = arity or (ufunc.nin if ufunc else 1)
+    given: Any = {1: SPECIAL, 2: PAIRS}.get(arity) if edges is None else edges
     op = Elementwise(
-        name or numpy.__name__, evaluate=numpy, numpy=numpy, sample=sample, edges=edges, partials=ddx,
-        arity=arity or (ufunc.nin if ufunc else 1), c=spelling.by_kind(c), doc=doc or first_line(numpy), **fields,
+        name or numpy.__name__, evaluate=numpy, numpy=numpy, sample=sample, edges=given, partials=ddx,
+        arity=arity, c=spelling.by_kind(c), doc=doc or first_line(numpy), **fields,
     )
 
     def infer(*inputs: Node, **params: Any) -> tuple[Shape, np.dtype[Any]]:
@@ -262,30 +266,23 @@ def structured(
         batched: its parameters where every operand has one more axis in front; by their names where it is left away.
         fields: more of `Op`: its parameters' names, its rule, and what is true of it.
     """
-    op = Structured(
-        name, infer=infer, evaluate=evaluate, body=body, sample=sample, edges=edges, batched=batched, **fields,
-    )
-    enter(op)
-    return op
+    return enter(Structured(
+        name, infer=infer, evaluate=evaluate, body=body, sample=sample, edges=edges, batched=batched, **fields))
 
 
 def composite(
     *, name: str, infer: Callable[..., tuple[Shape, Any]], sample: Any, edges: tuple[Any, ...],
-    evaluate: Callable[..., Any] | None = None, **fields: Any,
+    **fields: Any,
 ) -> Callable[[Callable[..., Any]], Composite]:
     """Declare a function of other ops that has a derivative rule of its own; decorate its body with this.
 
-    The body is plain NumPy of ``(*x, **params)``; `op.vjp` is set by ``@op_name.rule``-style assignment, and `fields`
-    are more of `Op`.
+    The body is plain NumPy of ``(*x, **params)``; ``@op_name.rule`` decorates the rule, and `fields` are more of `Op`.
     """
 
     def declare(body: Callable[..., Any]) -> Composite:
-        op = Composite(
-            name, evaluate=evaluate or body, infer=infer, sample=sample, edges=edges, body=body,
-            batched=one_axis_more, doc=first_line(body), **fields,
-        )
-        enter(op)
-        return op
+        return enter(Composite(
+            name, evaluate=body, infer=infer, sample=sample, edges=edges, body=body, batched=one_axis_more,
+            doc=first_line(body), **fields))
 
     return declare
 
@@ -302,9 +299,7 @@ def name_apart(name: str) -> str:
 
 def leaf(name: str, params: tuple[str, ...], infer: Any, evaluate: Any, text: Any = None) -> Leaf:
     """Declare a node without inputs."""
-    op = Leaf(name, params, evaluate=evaluate, infer=infer, text=text, nondiff=True)
-    enter(op)
-    return op
+    return enter(Leaf(name, params, evaluate=evaluate, infer=infer, text=text, nondiff=True))
 
 
 def answers(

@@ -12,12 +12,7 @@ from symgrad.ir.node import Constant, Graph, Node
 from symgrad.ir.text import constant_text
 from symgrad.ops.declare.forms import INT, leaf
 
-
-def _input_value(**_: Any) -> Any:
-    raise AssertionError("an input has no value of its own")
-
-
-input_ = leaf("input", ("name", "shape", "dtype"), lambda name, shape, dtype: (shape, dtype), _input_value)
+input_ = leaf("input", ("name", "shape", "dtype"), lambda name, shape, dtype: (shape, dtype), None)
 
 constant = leaf(
     "constant", ("value",),
@@ -27,14 +22,10 @@ constant = leaf(
 )
 
 
-def _extent_value(dim: int) -> Any:
-    return np.int64(dim)
-
-
 extent = leaf(
     "extent", ("dim",),
     infer=lambda dim: ((), INT),
-    evaluate=_extent_value,
+    evaluate=lambda dim: np.int64(dim),  # noqa: PLW0108 - its argument has another name
     text=lambda node, names: f"np.int64({node.params[0]})",
 )
 

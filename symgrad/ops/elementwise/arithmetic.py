@@ -14,18 +14,15 @@ from symgrad.ops.declare.forms import elementwise
 # Signed integers wrap as NumPy's do; C leaves their overflow undefined, so they compute as unsigned ones.
 add = elementwise(
     numpy=np.add, value=lambda a, b: a + b, logs=np.logaddexp, infix="+",
-    c={"f": "{0} + {1}", "iu": "({t})((uint64_t){0} + (uint64_t){1})", "b": "{0} || {1}"},
-    sample=normal(), edges=PAIRS)
+    c={"f": "{0} + {1}", "iu": "({t})((uint64_t){0} + (uint64_t){1})", "b": "{0} || {1}"})
 
 subtract = elementwise(
     numpy=np.subtract, value=lambda a, b: a - b, infix="-",
-    c={"f": "{0} - {1}", "iu": "({t})((uint64_t){0} - (uint64_t){1})"},
-    sample=normal(), edges=PAIRS)
+    c={"f": "{0} - {1}", "iu": "({t})((uint64_t){0} - (uint64_t){1})"})
 
 multiply = elementwise(
     numpy=np.multiply, value=lambda a, b: a * b, ddx=lambda a, b, _y: (b, a), logs=np.add, infix="*",
-    c={"f": "{0} * {1}", "iu": "({t})((uint64_t){0} * (uint64_t){1})", "b": "{0} && {1}"},
-    sample=normal(), edges=PAIRS)
+    c={"f": "{0} * {1}", "iu": "({t})((uint64_t){0} * (uint64_t){1})", "b": "{0} && {1}"})
 
 
 def _divide_vjp(g: Any, y: Any, _a: Any, b: Any) -> tuple[Any, Any]:
@@ -40,41 +37,38 @@ def _divide_vjp(g: Any, y: Any, _a: Any, b: Any) -> tuple[Any, Any]:
 divide = elementwise(
     numpy=np.divide, steep=(1, "no slope where the divisor is 0", True),
     value=lambda a, b: a / b, logs=np.subtract, infix="/", vjp=_divide_vjp,
-    c="{0} / {1}", sample=(normal(), positive()), edges=PAIRS)
+    c="{0} / {1}", sample=(normal(), positive()))
 
 floor_divide = elementwise(
     numpy=np.floor_divide, value=lambda a, b: sp.floor(a / b), nondiff=True, infix="//",
     c={"fi": "sg_floor_divide{f}({0}, {1})", "u": "({t})({1} == 0 ? 0 : {0} / {1})"},
-    sample=(distinct(), positive()), edges=PAIRS)
+    sample=(distinct(), positive()))
 
 # The quotient is taken from the result: a / b may round up to the next integer.
 remainder = elementwise(
     numpy=np.remainder, value=lambda a, b: a - b * sp.floor(a / b), infix="%",
     vjp=lambda g, y, a, b: (g, -g * np.rint((a - y) / b)),
     c={"fi": "sg_remainder{f}({0}, {1})", "u": "({t})({1} == 0 ? 0 : {0} % {1})"},
-    sample=(distinct(), positive()), edges=PAIRS)
+    sample=(distinct(), positive()))
 
 fmod = elementwise(
     numpy=np.fmod, vjp=lambda g, y, a, b: (g, -g * np.rint((a - y) / b)),
     c={"f": "fmod", "i": "({t})({1} == 0 || {1} == -1 ? 0 : {0} % {1})", "u": "({t})({1} == 0 ? 0 : {0} % {1})"},
-    sample=(distinct(), positive()), edges=PAIRS)
+    sample=(distinct(), positive()))
 
 negative = elementwise(
-    numpy=np.negative, value=lambda x: -x, infix="-",
-    c={"f": "-{0}", "iu": "({t})(0 - (uint64_t){0})"}, sample=normal(), edges=SPECIAL)
+    numpy=np.negative, value=lambda x: -x, infix="-", c={"f": "-{0}", "iu": "({t})(0 - (uint64_t){0})"})
 
-positive_ = elementwise(
-    numpy=np.positive, value=lambda x: x, infix="+",
-    c={"fiu": "{0}"}, sample=normal(), edges=SPECIAL)
+positive_ = elementwise(numpy=np.positive, value=lambda x: x, infix="+", c={"fiu": "{0}"})
 
 reciprocal = elementwise(
     numpy=np.reciprocal, steep=(0, "no slope at 0", True),
     value=lambda x: 1 / x, vjp=lambda g, y, _x: -(g * y) * y,  # y * y may overflow
-    logs=np.negative, c="1.0{f} / {0}", sample=positive(), edges=SPECIAL)
+    logs=np.negative, c="1.0{f} / {0}", sample=positive())
 
 square = elementwise(
     numpy=np.square, value=lambda x: x**2, ddx=lambda x, _y: 2 * x, logs=lambda x: 2 * x,
-    c={"f": "{0} * {0}", "iu": "({t})((uint64_t){0} * (uint64_t){0})"}, sample=normal(), edges=SPECIAL)
+    c={"f": "{0} * {0}", "iu": "({t})((uint64_t){0} * (uint64_t){0})"})
 
 sqrt = elementwise(
     numpy=np.sqrt, steep=(0, "infinite slope at 0", True),
@@ -96,21 +90,18 @@ def _absolute_vjp(g: Any, _y: Any, x: Any) -> Any:
 
 absolute = elementwise(
     numpy=np.absolute, value=sp.Abs, vjp=_absolute_vjp,
-    c={"f": "fabs", "i": "({t})({0} < 0 ? 0 - (uint64_t){0} : (uint64_t){0})", "ub": "{0}"},
-    sample=normal(), edges=SPECIAL)
+    c={"f": "fabs", "i": "({t})({0} < 0 ? 0 - (uint64_t){0} : (uint64_t){0})", "ub": "{0}"})
 
-fabs = elementwise(numpy=np.fabs, value=sp.Abs, vjp=_absolute_vjp, c="fabs", sample=normal(), edges=SPECIAL)
+fabs = elementwise(numpy=np.fabs, value=sp.Abs, vjp=_absolute_vjp, c="fabs")
 
 sign = elementwise(
     numpy=np.sign, value=sp.sign, nondiff=True,
     c={"f": "{0} > 0.0{f} ? 1.0{f} : {0} < 0.0{f} ? -1.0{f} : {0} == 0.0{f} ? 0.0{f} : {0}",
-       "i": "({t})(({0} > 0) - ({0} < 0))", "u": "({t})({0} > 0)"},
-    sample=normal(), edges=SPECIAL)
+       "i": "({t})(({0} > 0) - ({0} < 0))", "u": "({t})({0} > 0)"})
 
 copysign = elementwise(
     numpy=np.copysign,
-    vjp=lambda g, _y, a, b: (np.where(np.signbit(a) == np.signbit(b), g, -g), None),
-    c="copysign", sample=normal(), edges=PAIRS)
+    vjp=lambda g, _y, a, b: (np.where(np.signbit(a) == np.signbit(b), g, -g), None), c="copysign")
 
 # Its derivative is that of its first argument, which it differs from by a rounding.
 nextafter = elementwise(
@@ -119,7 +110,7 @@ nextafter = elementwise(
 
 heaviside = elementwise(
     numpy=np.heaviside, vjp=lambda g, _y, x, _h: (None, np.where(x == 0, g, 0)),
-    c="{0} > 0.0{f} ? 1.0{f} : {0} < 0.0{f} ? 0.0{f} : {0} == 0.0{f} ? {1} : {0}", sample=normal(), edges=PAIRS)
+    c="{0} > 0.0{f} ? 1.0{f} : {0} < 0.0{f} ? 0.0{f} : {0} == 0.0{f} ? {1} : {0}")
 
 
 # -- length of a vector: the gradient at the origin is 0
@@ -144,7 +135,7 @@ direction = elementwise(
 
 hypot = elementwise(
     numpy=np.hypot, value=lambda a, b: sp.sqrt(a**2 + b**2),
-    ddx=lambda a, b, y: (direction(a, b, y), direction(b, a, y)), c="hypot", sample=normal(), edges=PAIRS,
+    ddx=lambda a, b, y: (direction(a, b, y), direction(b, a, y)), c="hypot",
     commutes=False)  # in lanes the last bit differs
 
 
@@ -181,8 +172,7 @@ maximum = elementwise(
 relu = elementwise(
     name="relu", numpy=lambda x: np.maximum(x, 0), result=lambda x: x, value=lambda x: sp.Max(x, 0),
     vjp=lambda g, _y, x: np.where(x > 0, g, 0), used=lambda _y, x: ~(x <= 0),
-    c="{0} > 0.0{f} || {0} != {0} ? {0} : 0.0{f}",
-    sample=distinct(), edges=SPECIAL, doc="Return the larger one of x and 0.")
+    c="{0} > 0.0{f} || {0} != {0} ? {0} : 0.0{f}", sample=distinct(), doc="Return the larger one of x and 0.")
 
 minimum = elementwise(
     numpy=np.minimum, value=sp.Min,
@@ -225,12 +215,11 @@ def _power_partials(x: Any, b: Any, y: Any) -> Any:
 power = elementwise(
     numpy=np.power, steep=(0, "infinite slope at base 0 where the exponent is below 1", True),
     value=lambda x, b: x**b, ddx=_power_partials, infix="**",
-    c={"f": "pow", "u": "sg_power{f}({0}, {1})"}, sample=(positive(), normal()), edges=PAIRS)
+    c={"f": "pow", "u": "sg_power{f}({0}, {1})"}, sample=(positive(), normal()))
 
 float_power = elementwise(
     numpy=np.float_power, steep=(0, "infinite slope at base 0 where the exponent is below 1", True),
-    value=lambda x, b: x**b, ddx=_power_partials,
-    c="pow", sample=(positive(), normal()), edges=PAIRS)
+    value=lambda x, b: x**b, ddx=_power_partials, c="pow", sample=(positive(), normal()))
 
 
 def _power_int(x: Any, exponent: int) -> Any:
@@ -265,30 +254,25 @@ def _power_int_dtype(dtype: np.dtype[Any], exponent: int) -> np.dtype[Any]:
 
 power_int = elementwise(
     name="power_int", params=("exponent",), numpy=_power_int, result=_power_int_dtype, vjp=_power_int_vjp,
-    logs=lambda x, exponent: exponent * x,
-    c={"fiu": "sg_power_int{f}({0}, {exponent})"}, sample=positive(), edges=SPECIAL)
+    logs=lambda x, exponent: exponent * x, c={"fiu": "sg_power_int{f}({0}, {exponent})"}, sample=positive())
 
 
 HALVES = (*SPECIAL, 1.5, 2.5, -0.5, -1.5, -0.49999999999999994, 0.49999999999999994, 4503599627370497.5)
 
 floor = elementwise(
-    numpy=np.floor, value=sp.floor, nondiff=True, c={"f": "floor", "iub": "{0}"},
-    sample=distinct(), edges=HALVES)
+    numpy=np.floor, value=sp.floor, nondiff=True, c={"f": "floor", "iub": "{0}"}, edges=HALVES)
 
 ceil = elementwise(
-    numpy=np.ceil, value=sp.ceiling, nondiff=True, c={"f": "ceil", "iub": "{0}"},
-    sample=distinct(), edges=HALVES)
+    numpy=np.ceil, value=sp.ceiling, nondiff=True, c={"f": "ceil", "iub": "{0}"}, edges=HALVES)
 
-trunc = elementwise(numpy=np.trunc, nondiff=True, c={"f": "trunc", "iub": "{0}"}, sample=distinct(), edges=HALVES)
+trunc = elementwise(numpy=np.trunc, nondiff=True, c={"f": "trunc", "iub": "{0}"}, edges=HALVES)
 
-rint = elementwise(numpy=np.rint, nondiff=True, c="rint", sample=distinct(), edges=HALVES)
+rint = elementwise(numpy=np.rint, nondiff=True, c="rint", edges=HALVES)
 
-signbit = elementwise(numpy=np.signbit, nondiff=True, c="signbit({0}) != 0", sample=distinct(), edges=SPECIAL)
+signbit = elementwise(numpy=np.signbit, nondiff=True, c="signbit({0}) != 0")
 
-isnan = elementwise(numpy=np.isnan, nondiff=True, c={"f": "{0} != {0}", "iub": "0"}, sample=distinct(), edges=SPECIAL)
+isnan = elementwise(numpy=np.isnan, nondiff=True, c={"f": "{0} != {0}", "iub": "0"})
 
-isinf = elementwise(
-    numpy=np.isinf, nondiff=True, c={"f": "isinf({0}) != 0", "iub": "0"}, sample=distinct(), edges=SPECIAL)
+isinf = elementwise(numpy=np.isinf, nondiff=True, c={"f": "isinf({0}) != 0", "iub": "0"})
 
-isfinite = elementwise(
-    numpy=np.isfinite, nondiff=True, c={"f": "isfinite({0}) != 0", "iub": "1"}, sample=distinct(), edges=SPECIAL)
+isfinite = elementwise(numpy=np.isfinite, nondiff=True, c={"f": "isfinite({0}) != 0", "iub": "1"})

@@ -171,16 +171,14 @@ def betainc_by_shapes(a: Any, b: Any, x: Any, y: Any, orders: Orders) -> Any:
     return np.where(valid, np.where(upper, -found, found), outside).astype(x.dtype)
 
 
-def _betainc_by_shapes_vjp(g: Any, _y: Any, a: Any, b: Any, x: Any, y: Any, orders: Orders) -> Any:
+@betainc_by_shapes.rule
+def _(g: Any, _y: Any, a: Any, b: Any, x: Any, y: Any, orders: Orders) -> Any:
     i, j = orders
     inside = (x > 0) & (y > 0)
     x, y = np.where(inside, x, 1), np.where(inside, y, 1)
     slope = np.where(inside, g * beta_slope(a, b, x, y, orders), 0)
     return (g * betainc_by_shapes(a, b, x, y, orders=(i + 1, j)), g * betainc_by_shapes(a, b, x, y, orders=(i, j + 1)),
             slope / x, -slope / y)
-
-
-betainc_by_shapes.vjp = _betainc_by_shapes_vjp
 
 
 def gamma_by_shape(a: Any, x: Any) -> Any:

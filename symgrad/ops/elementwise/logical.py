@@ -8,26 +8,22 @@ import numpy as np
 
 from symgrad.ir.op import Elementwise
 from symgrad.ops.declare.calculus import sp
-from symgrad.ops.declare.domains import PAIRS, SPECIAL, booleans, distinct, integers, pairs
+from symgrad.ops.declare.domains import booleans, integers, pairs
 from symgrad.ops.declare.forms import elementwise
 
 BITS = pairs(0, 1, -1, 5, 127, -128)
 SHIFTS = tuple((a, b) for a in (0, 1, -1, 5, -128) for b in (0, 1, 7, 8, 31, 32, 63, 64, -1))
 
 logical_and = elementwise(
-    numpy=np.logical_and, nondiff=True, c={"fiu": "{0} != 0 && {1} != 0", "b": "{0} && {1}"},
-    sample=distinct(), edges=PAIRS)
+    numpy=np.logical_and, nondiff=True, c={"fiu": "{0} != 0 && {1} != 0", "b": "{0} && {1}"})
 
 logical_or = elementwise(
-    numpy=np.logical_or, nondiff=True, c={"fiu": "{0} != 0 || {1} != 0", "b": "{0} || {1}"},
-    sample=distinct(), edges=PAIRS)
+    numpy=np.logical_or, nondiff=True, c={"fiu": "{0} != 0 || {1} != 0", "b": "{0} || {1}"})
 
 logical_xor = elementwise(
-    numpy=np.logical_xor, nondiff=True, c={"fiu": "({0} != 0) != ({1} != 0)", "b": "{0} != {1}"},
-    sample=distinct(), edges=PAIRS)
+    numpy=np.logical_xor, nondiff=True, c={"fiu": "({0} != 0) != ({1} != 0)", "b": "{0} != {1}"})
 
-logical_not = elementwise(
-    numpy=np.logical_not, nondiff=True, c={"fiu": "{0} == 0", "b": "!{0}"}, sample=distinct(), edges=SPECIAL)
+logical_not = elementwise(numpy=np.logical_not, nondiff=True, c={"fiu": "{0} == 0", "b": "!{0}"})
 
 bitwise_and = elementwise(
     numpy=np.bitwise_and, nondiff=True, infix="&", c={"iu": "({t})({0} & {1})", "b": "{0} && {1}"},
@@ -54,8 +50,7 @@ left_shift = elementwise(
 right_shift = elementwise(
     numpy=np.right_shift, nondiff=True, infix=">>",
     c={"i": "({t})((uint64_t){1} < 8 * sizeof({t}) ? {0} >> {1} : {0} < 0 ? -1 : 0)",
-       "u": "({t})((uint64_t){1} < 8 * sizeof({t}) ? {0} >> {1} : 0)"},
-    sample=integers(0, 20), edges=SHIFTS)
+       "u": "({t})((uint64_t){1} < 8 * sizeof({t}) ? {0} >> {1} : 0)"}, sample=integers(0, 20), edges=SHIFTS)
 
 # Of what is negative its size, which wraps for the least of all.
 bitwise_count = elementwise(
@@ -73,7 +68,7 @@ def _compare_op(ufunc: np.ufunc, value: Any, infix: str, below: str, above: str)
     A signed integer meets an unsigned one of 64 bits in a loop of its own: C would turn it positive.
     """
     return elementwise(
-        numpy=ufunc, value=value, nondiff=True, exact=True, infix=infix, sample=distinct(), edges=PAIRS,
+        numpy=ufunc, value=value, nondiff=True, exact=True, infix=infix,
         c={"fiub": f"{{0}} {infix} {{1}}", "i,u": f"{{0}} {below} (uint64_t){{0}} {infix} {{1}}",
            "u,i": f"{{1}} {above} {{0}} {infix} (uint64_t){{1}}"})
 

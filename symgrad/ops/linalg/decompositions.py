@@ -142,13 +142,19 @@ def columns(x: Any, start: Any, count: Any) -> Any:
 # -- eigh
 
 
-def _eigh_value(a: Any) -> Any:
+def _converged(name: str, function: Callable[..., Any], a: Any, **options: Any) -> Any:
+    """Decompose a matrix, which fails where it or what it comes to is not finite."""
     try:
-        values, vectors = np.linalg.eigh(a)
+        found = function(a, **options)
     except np.linalg.LinAlgError:
-        raise LinAlgError(NOT_CONVERGED["eigh"]) from None
-    if not (np.all(np.isfinite(values)) and np.all(np.isfinite(np.tril(a)))):
-        raise LinAlgError(NOT_CONVERGED["eigh"])
+        raise LinAlgError(NOT_CONVERGED[name]) from None
+    if not all(np.all(np.isfinite(x)) for x in (np.tril(a) if name == "eigh" else a, *found)):
+        raise LinAlgError(NOT_CONVERGED[name])
+    return found
+
+
+def _eigh_value(a: Any) -> Any:
+    values, vectors = _converged("eigh", np.linalg.eigh, a)
     rows = transposed(vectors)
     return np.concatenate([rows * _row_signs(rows), values[..., None]], -1)
 
@@ -184,12 +190,10 @@ def eigenvalues(a: Any, known: Any) -> Any:
     return columns(known, shape_of(a)[-1], None)
 
 
-def _eigenvalues_vjp(g: Any, y: Any, a: Any, known: Any) -> Any:
+@eigenvalues.rule
+def _(g: Any, y: Any, a: Any, known: Any) -> Any:
     v = eigenvectors(a, known)
     return _by_triangle(np.matmul(v * g[..., None, :], transposed(v))), None
-
-
-eigenvalues.vjp = _eigenvalues_vjp
 
 
 @composite(name="eigenvectors", infer=shape_rule("eigh", "(n,n),(n,n+1)->(n,n)"), determined=(1,), stacked=True,
@@ -200,7 +204,8 @@ def eigenvectors(a: Any, known: Any) -> Any:
     return transposed(columns(known, 0, shape_of(a)[-1]))
 
 
-def _eigenvectors_vjp(g: Any, y: Any, a: Any, known: Any, *, slope: Any = None, probe: Any = None) -> Any:
+@eigenvectors.rule
+def _(g: Any, y: Any, a: Any, known: Any, *, slope: Any = None, probe: Any = None) -> Any:
     """From dV = V (F o V' dA V) with F[i, j] = 1 / (w[j] - w[i]).
 
     M. B. Giles, An extended collection of matrix derivative results for forward and reverse mode AD, 2008.
@@ -209,9 +214,6 @@ def _eigenvectors_vjp(g: Any, y: Any, a: Any, known: Any, *, slope: Any = None, 
     chosen = None if probe is None else _is_chosen(probed, probe)
     inner = _limit_quotient(inner, turned, chosen, eigenvalues(a, known), _gaps)
     return _by_triangle(np.matmul(np.matmul(y, inner), transposed(y))), None
-
-
-eigenvectors.vjp = _eigenvectors_vjp
 eigenvectors.equals = lambda a, known: _and_steps(eigenvalues(a, known))
 
 
@@ -219,12 +221,7 @@ eigenvectors.equals = lambda a, known: _and_steps(eigenvalues(a, known))
 
 
 def _svd_value(a: Any) -> Any:
-    try:
-        u, s, v = np.linalg.svd(a, full_matrices=False)
-    except np.linalg.LinAlgError:
-        raise LinAlgError(NOT_CONVERGED["svd"]) from None
-    if not (np.all(np.isfinite(s)) and np.all(np.isfinite(a))):
-        raise LinAlgError(NOT_CONVERGED["svd"])
+    u, s, v = _converged("svd", np.linalg.svd, a, full_matrices=False)
     signs = _row_signs(transposed(u))
     return np.concatenate([signs * transposed(u), signs * v, s[..., None]], -1)
 
@@ -258,12 +255,10 @@ def singular_values(a: Any, known: Any) -> Any:
     return columns(known, simplified(m + n), None)
 
 
-def _singular_values_vjp(g: Any, y: Any, a: Any, known: Any) -> Any:
+@singular_values.rule
+def _(g: Any, y: Any, a: Any, known: Any) -> Any:
     u, v = left_and_right(a, known)
     return np.matmul(transposed(u * g[..., None]), v), None
-
-
-singular_values.vjp = _singular_values_vjp
 
 
 @composite(name="singular_vectors", infer=shape_rule("svd", "(m,n),(least,m+n+1)->(least,m+n)"), determined=(1,),
@@ -282,7 +277,8 @@ def left_and_right(a: Any, known: Any, rows: Any = None) -> tuple[Any, Any]:
     return columns(rows, 0, m), columns(rows, m, n)
 
 
-def _singular_vectors_vjp(g: Any, y: Any, a: Any, known: Any, *, slope: Any = None, probe: Any = None) -> Any:
+@singular_vectors.rule
+def _(g: Any, y: Any, a: Any, known: Any, *, slope: Any = None, probe: Any = None) -> Any:
     """From dU = U K + (I - U U') dA V / S, dV = V K' + (I - V V') dA' U / S.
 
     With P = U' dA V, its symmetric part E and its antisymmetric part O, K is E / (s[j] - s[i]) + O / (s[i] + s[j]),
@@ -309,9 +305,6 @@ def _singular_vectors_vjp(g: Any, y: Any, a: Any, known: Any, *, slope: Any = No
     found, rank = np.matmul(made[0] + made[1], v), shape_of(s)[-1]
     found = np.matmul(transposed(u), found if shape_of(a)[-1] == rank else found + made[3])
     return found if shape_of(a)[-2] == rank else found + np.matmul(transposed(made[2]), v), None
-
-
-singular_vectors.vjp = _singular_vectors_vjp
 singular_vectors.equals = lambda a, known: _and_steps(singular_values(a, known))
 
 
@@ -334,7 +327,8 @@ def pinv_solve(a: Any, known: Any, inverse: Any, b: Any, *, trans: bool) -> Any:
     return np.matmul(transposed(other), inverse[..., None] * np.matmul(one, b))
 
 
-def _pinv_solve_vjp(g: Any, y: Any, a: Any, known: Any, inverse: Any, b: Any, *, trans: bool) -> Any:
+@pinv_solve.rule
+def _(g: Any, y: Any, a: Any, known: Any, inverse: Any, b: Any, *, trans: bool) -> Any:
     """From dP = -P dA P + P P' dA' (I - A P) + (I - P A) dA' P' P, at matrices near which the rank is the same.
 
     It is NaN where singular values are left out that are not 0: a matrix cut to its larger ones is not that one.
@@ -353,9 +347,6 @@ def _pinv_solve_vjp(g: Any, y: Any, a: Any, known: Any, inverse: Any, b: Any, *,
     cut = np.any(np.signbit(inverse), -1)[..., None, None]  # see `reciprocals`
     found = found * np.where(cut, np.nan, np.ones((), a.dtype))
     return transposed(found) if trans else found, None, None, part
-
-
-pinv_solve.vjp = _pinv_solve_vjp
 
 
 # -- orthonormal

@@ -14,7 +14,7 @@ from symgrad.ir.node import Node
 from symgrad.ops.declare.domains import case
 from symgrad.ops.declare.forms import OPS, composite, shape_of, structured
 from symgrad.ops.linalg.solve import OUT, X, by_routine, copy_in, lu, lu_solve, shape_rule, transposed
-from symgrad.ops.numpy.diagonals import ones_diagonal
+from symgrad.ops.numpy.creation import ones_diagonal
 
 SCRATCH = -2
 
@@ -44,12 +44,10 @@ def det(a: Any, factors: Any) -> Any:
     return sign(a, factors) * np.exp(logabsdet(a, factors))
 
 
-def _det_vjp(g: Any, y: Any, a: Any, factors: Any) -> Any:
+@det.rule
+def _(g: Any, y: Any, a: Any, factors: Any) -> Any:
     found = expanded_cofactors(a) if shape_of(a)[-1] in EXPANDED else cofactors(a, factors)
     return g[..., None, None] * found, None
-
-
-det.vjp = _det_vjp
 
 
 def expanded_cofactors(a: Any) -> Any:
@@ -114,12 +112,10 @@ def logabsdet(a: Any, factors: Any) -> Any:
     return np.sum(np.log(np.abs(pivots(a, factors)[0])), -1)
 
 
-def _logabsdet_vjp(g: Any, y: Any, a: Any, factors: Any) -> Any:
+@logabsdet.rule
+def _(g: Any, y: Any, a: Any, factors: Any) -> Any:
     unit = ones_diagonal(a, shape_of(a)[-1], shape_of(a)[:-2], a.dtype)
     return g[..., None, None] * lu_solve(a, factors, unit, trans=True, checked=False), None
-
-
-logabsdet.vjp = _logabsdet_vjp
 
 
 # -- cofactors

@@ -299,7 +299,8 @@ def _triangles_case(a: Any) -> Any:
     return triangles(a, lu(a))
 
 
-def _triangles_vjp(g: Any, y: Any, _a: Any, factors: Any) -> Any:
+@triangles.rule
+def _(g: Any, y: Any, _a: Any, factors: Any) -> Any:
     """From dL = L tril(M, -1) and dU = triu(M) U, with M = L^-1 P dA U^-1."""
     upper, unit = np.triu(y), np.eye(y.shape[-1], dtype=y.dtype)
     lower = np.tril(y, -1) + unit
@@ -307,9 +308,6 @@ def _triangles_vjp(g: Any, y: Any, _a: Any, factors: Any) -> Any:
     left = solve_triangular(transposed(lower), m, lower=False, unit=True, checked=False)
     both = transposed(solve_triangular(upper, transposed(left), lower=False, unit=False, checked=False))
     return permuted(exchanges(factors), both, back=True), None
-
-
-triangles.vjp = _triangles_vjp
 
 
 @composite(
@@ -328,12 +326,10 @@ def _below(a: Any, up: Any) -> Any:
     return rows_below(a, up, np.matmul(a, OPS["stop_gradient"](np.linalg.inv(up))))
 
 
-def _rows_below_vjp(g: Any, y: Any, _rest: Any, up: Any, known: Any) -> Any:
+@rows_below.rule
+def _(g: Any, y: Any, _rest: Any, up: Any, known: Any) -> Any:
     part = transposed(solve_triangular(up, transposed(g), lower=False, unit=False, checked=False))
     return part, np.negative(np.triu(np.matmul(transposed(y), part))), None
-
-
-rows_below.vjp = _rows_below_vjp
 
 
 def factors_of(a: Any) -> tuple[Any, Any]:

@@ -16,7 +16,7 @@ from symgrad.ops.linalg import decompositions, determinants
 from symgrad.ops.linalg import solve as linalg
 from symgrad.ops.linalg.cholesky import cholesky as lower_factor
 from symgrad.ops.linalg.solve import least, require_matrix, require_square, transposed
-from symgrad.ops.numpy.diagonals import ones_diagonal
+from symgrad.ops.numpy.creation import ones_diagonal
 from symgrad.ops.numpy.reductions import require_some
 
 EYE: Any = np.eye(1)
@@ -160,9 +160,7 @@ def eigh(a: Any, UPLO: str = "L") -> Any:
     return EIGH(decompositions.eigenvalues(a, known), decompositions.eigenvectors(a, known))
 
 
-@answers(np.linalg.eigvalsh)
-def eigvalsh(a: Any, UPLO: str = "L") -> Any:
-    return eigh(a, UPLO)[0]
+answers(np.linalg.eigvalsh)(lambda a, UPLO="L": eigh(a, UPLO)[0])
 
 
 @answers(np.linalg.svd)
@@ -251,13 +249,13 @@ def pinv(a: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = UNSE
     return solved_by_pinv(a, unit_of(a), rcond)[0]
 
 
-def least_squares(name: str, a: Any, b: Any, rcond: Any) -> tuple[Any, Any, Any, Any]:
+def least_squares(a: Any, b: Any, rcond: Any) -> tuple[Any, Any, Any, Any]:
     """Solve least squares of one matrix: as `numpy.linalg.lstsq`."""
-    a, b = floats(matrix(name, a), b)
+    a, b = floats(matrix("lstsq", a), b)
     m, n = shape_of(a)[-2:]
     if a.ndim != 2 or b.ndim not in {1, 2} or shape_of(b)[0] != m:
         shown = " and ".join([shapes.show(shape_of(x)) for x in (a, b)])
-        raise LinAlgError(f"{name}: {shown} are no matrix and right-hand sides of as many rows")
+        raise LinAlgError(f"lstsq: {shown} are no matrix and right-hand sides of as many rows")
     vector = b.ndim == 1
     rcond = np.where(lift(rcond) < 0, np.finfo(a.dtype).eps, rcond)  # as LAPACK takes it
     x, rank, known = solved_by_pinv(a, b[:, None] if vector else b, rcond)
@@ -275,7 +273,7 @@ def least_squares(name: str, a: Any, b: Any, rcond: Any) -> tuple[Any, Any, Any,
 def lstsq(a: Any, b: Any, rcond: Any = None) -> Any:
     """As `numpy.linalg.lstsq`, but for residuals where the rank is not full: they are NaN, where NumPy has none."""
     a = matrix("lstsq", a)
-    return least_squares("lstsq", a, b, longest(a) * np.finfo(a.dtype).eps if rcond is None else rcond)
+    return least_squares(a, b, longest(a) * np.finfo(a.dtype).eps if rcond is None else rcond)
 
 
 @answers(np.linalg.matrix_rank)

@@ -37,9 +37,7 @@ def round_(a: Any, decimals: Any = 0, out: Any = None) -> Any:
     return np.rint(a * scale) / scale if places > 0 else np.rint(a / scale) * scale
 
 
-@answers(np.divmod)
-def divmod_(x1: Any, x2: Any, /) -> tuple[Any, Any]:
-    return np.floor_divide(x1, x2), np.remainder(x1, x2)
+answers(np.divmod)(lambda x1, x2, /: (np.floor_divide(x1, x2), np.remainder(x1, x2)))
 
 
 @answers(np.modf)

@@ -32,28 +32,20 @@ def _two_vectors(length: Callable[[Any, Any], Any]) -> Callable[[Node, Node], tu
     return infer
 
 
-def _sliding(node: Node, target: Any, left: Any, axes: tuple[Axis, Axis]) -> Body:
-    """Zeros, then ``T[target] += A[left] * B[j]``."""
-    start, dtype = Axis("i", node.shape[0]), node.dtype
-    product = apply("logical_and" if dtype.kind == "b" else "multiply", dtype, Access(0, (left,)), Access(1, axes[1:]))
+def _sliding(node: Node, *, spread: bool) -> Body:
+    """Zeros, then ``T[i + j] += A[i] * B[j]``, or ``T[i] += A[i + j] * B[j]``."""
+    i, j = Axis("i", (node.inputs[0] if spread else node).shape[0]), Axis("j", node.inputs[1].shape[0])
+    (target, left), start, dtype = (i + j, i) if spread else (i, i + j), Axis("i", node.shape[0]), node.dtype
+    product = apply("logical_and" if dtype.kind == "b" else "multiply", dtype, Access(0, (left,)), Access(1, (j,)))
     return Body((
         Statement(Access(-1, (start,)), How.SET, Number(0, dtype), (start,), node.line),
-        Statement(Access(-1, (target,)), adding(dtype), product, axes, node.line),
+        Statement(Access(-1, (target,)), adding(dtype), product, (i, j), node.line),
     ))
 
 
-def _convolve_body(node: Node) -> Body:
-    i, j = Axis("i", node.inputs[0].shape[0]), Axis("j", node.inputs[1].shape[0])
-    return _sliding(node, i + j, i, (i, j))
-
-
-def _slide_body(node: Node) -> Body:
-    i, j = Axis("i", node.shape[0]), Axis("j", node.inputs[1].shape[0])
-    return _sliding(node, i, i + j, (i, j))
-
-
 convolve = structured(
-    name="convolve", infer=_two_vectors(lambda n, m: n + m - 1), evaluate=np.convolve, body=_convolve_body,
+    name="convolve", infer=_two_vectors(lambda n, m: n + m - 1), evaluate=np.convolve,
+    body=lambda node: _sliding(node, spread=True),
     vjp=lambda g, y, a, b: (OPS["slide"](g, b), OPS["slide"](g, a)), regular=True, linear=(0, 1), batched=None,
     sample=(case(lambda a, b: np.convolve(a, b) ** 2, (5,), (3,)),
             case(lambda a, b: np.convolve(a, b, "same") ** 2, (2,), (4,))),
@@ -62,7 +54,7 @@ convolve = structured(
 
 slide = structured(
     name="slide", infer=_two_vectors(lambda n, m: n - m + 1), evaluate=lambda a, b: np.correlate(a, b, "valid"),
-    body=_slide_body,
+    body=lambda node: _sliding(node, spread=False),
     vjp=lambda g, y, a, b: (OPS["convolve"](g, b), OPS["slide"](a, g)), regular=True, linear=(0, 1), batched=None,
     sample=(case(lambda a, b: OPS["slide"](a, b) ** 2, (5,), (3,)),
             case(lambda a, b: np.correlate(a, b) ** 2, (4,), (6,))),

@@ -60,14 +60,12 @@ def logsumexp(x: Any, axes: Axes) -> Any:
     return total + (OPS["squeeze"](m, axes=axes) if axes else m)
 
 
-def _logsumexp_vjp(g: Any, y: Any, x: Any, axes: Axes) -> Any:
+@logsumexp.rule
+def _(g: Any, y: Any, x: Any, axes: Axes) -> Any:
     """Share the cotangent by softmax; inf - inf is 0 where both are infinite, and a finite tie keeps its derivative."""
     y = along(y, axes)
     both = np.isinf(y) & np.equal(x, y)
     return along(g, axes) * np.exp(np.where(both, np.zeros((), x.dtype), x - y))
-
-
-logsumexp.vjp = _logsumexp_vjp
 
 
 def _rowwise(name: str) -> Callable[[Callable[..., Any]], Composite]:
@@ -107,16 +105,6 @@ log_softmax.vjp = lambda g, y, x, axes: g - np.exp(y) * _sum_along(g, axes)
 # -- SciPy's functions
 
 
-def _shiftable(name: str, x: Any) -> Any:
-    """Convert integers to float64, where SciPy, too, shifts in a type that does not wrap and gives float64."""
-    x = lift(x)
-    if x.dtype.kind == "f":
-        return x
-    if x.dtype.kind != "i" or x.dtype.itemsize < INT.itemsize // 2:
-        raise DtypeError(f"scipy.special.{name} of {x.dtype}", instead="x.astype(np.float64)")
-    return x.astype(np.float64)
-
-
 @answers(Late("logsumexp"), neutral={"a": -inf, "b": 0})
 def logsumexp_answer(a: Any, axis: Any = None, b: Any = None, keepdims: bool = False, return_sign: bool = False) -> Any:
     a = np.atleast_1d(floating(a))  # so that keepdims gives a number an axis, as SciPy does
@@ -138,7 +126,11 @@ def logsumexp_answer(a: Any, axis: Any = None, b: Any = None, keepdims: bool = F
 
 def _rowwise_answer(op: Any) -> Any:
     def answer(x: Any, axis: Any = None) -> Any:
-        x = _shiftable(op.name, x)
+        x = lift(x)
+        if x.dtype.kind != "f":  # SciPy, too, shifts integers in a type that does not wrap, and gives float64
+            if x.dtype.kind != "i" or x.dtype.itemsize < INT.itemsize // 2:
+                raise DtypeError(f"scipy.special.{op.name} of {x.dtype}", instead="x.astype(np.float64)")
+            x = x.astype(np.float64)
         return op(x, axes=normal_axes(axis, x.ndim))
 
     return answer

@@ -105,11 +105,10 @@ def repeat(a: Any, repeats: Any, axis: Any = None) -> Any:
     return fresh(OPS["reshape"](wide, shape=(*have[:k], simplified(extent * times), *have[k + 1 :])))
 
 
-def _split(ary: Any, indices_or_sections: Any, axis: Any, *, even: bool) -> list[Any]:
+def _split(ary: Any, given: Any, axis: Any, *, even: bool) -> list[Any]:
     ary = lift(ary)
     k = normal_axis(axis, ary.ndim)
     extent = shape_of(ary)[k]
-    given = indices_or_sections
     if isinstance(given, (tuple, list, np.ndarray)):
         places = static("split", "indices", list(given))
         cuts = [c if hasattr(c, "dim") else operator.index(c) for c in places]
@@ -134,14 +133,8 @@ def _split(ary: Any, indices_or_sections: Any, axis: Any, *, even: bool) -> list
     return [sliced(ary, k, start, end - start) for start, end in pairwise(starts)]
 
 
-@answers(np.array_split)
-def array_split(ary: Any, indices_or_sections: Any, axis: Any = 0) -> list[Any]:
-    return _split(ary, indices_or_sections, axis, even=False)
-
-
-@answers(np.split)
-def split(ary: Any, indices_or_sections: Any, axis: Any = 0) -> list[Any]:
-    return _split(ary, indices_or_sections, axis, even=True)
+answers(np.array_split)(lambda ary, indices_or_sections, axis=0: _split(ary, indices_or_sections, axis, even=False))
+answers(np.split)(lambda ary, indices_or_sections, axis=0: _split(ary, indices_or_sections, axis, even=True))
 
 
 @answers(np.append)
@@ -309,8 +302,6 @@ def broadcast_arrays(*args: Any, subok: bool = False) -> tuple[Any, ...]:
     want = shapes.broadcast(*[shape_of(a) for a in arrays])
     like = next((a for a in arrays if is_traced(a)), None)
     return tuple([broadcast_like(like, a, want) for a in arrays])
-
-
 
 
 # -- axes

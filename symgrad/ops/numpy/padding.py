@@ -24,22 +24,15 @@ def padded(array: Any, pad_width: Any, mode: Any = "constant", **keywords: Any) 
     """As `numpy.pad` with one of these modes; the widths are plain integers."""
     array = lift(array)
     widths = _widths(pad_width, array.ndim)
-    if mode == "constant":
-        values = keywords.pop("constant_values", 0)
-        _no_more(keywords)
+    values = keywords.pop("constant_values", 0) if mode == "constant" else 0
+    if keywords:
+        raise ArgumentValueError(f"unsupported keyword arguments for this mode: {sorted(keywords)}")
+    if mode in {"constant", "empty"}:
         return _pad_constant(array, widths, values)
-    _no_more(keywords)
-    if mode == "empty":
-        return _pad_constant(array, widths, 0)
     for axis, (before, after) in enumerate(widths):
         if before or after:
             array = _pad_axis(array, axis, before, after, mode)
     return fresh(array)
-
-
-def _no_more(keywords: dict[str, Any]) -> None:
-    if keywords:
-        raise ArgumentValueError(f"unsupported keyword arguments for this mode: {sorted(keywords)}")
 
 
 def _widths(pad_width: Any, rank: int) -> list[tuple[int, int]]:

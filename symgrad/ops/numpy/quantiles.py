@@ -52,15 +52,11 @@ def _median(*, skips: bool) -> Callable[..., Any]:
             number = _numbers_present(a) if skips else a.shape[-1] * np.ones(1, np.int64)
             low, high = [_picked(a, np.maximum(number - k, 0) // 2)[..., 0] for k in (1, 0)]
         made = low if type(n) is int and n % 2 and not skips else (low + high) / 2
-        return keep_dims(made if skips else _or_nan(made, a), axes, UNSET if keepdims is False else keepdims)
+        if not skips and a.dtype.kind == "f":  # NaN is the last one there
+            made = np.where(np.isnan(a[..., -1]), a[..., -1], made)
+        return keep_dims(made, axes, UNSET if keepdims is False else keepdims)
 
     return median
-
-
-def _or_nan(made: Any, a: Any) -> Any:
-    """Return NaN for sorted rows with one, which is the last there."""
-    last = a[..., -1]
-    return np.where(np.isnan(last), last, made) if a.dtype.kind == "f" else made
 
 
 answers(np.median)(_median(skips=False))

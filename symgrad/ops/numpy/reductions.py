@@ -101,22 +101,14 @@ def _reduce(name: str, how: How, combine: Any) -> Any:
 
 def _extremum(name: str, how: How, combine: Any) -> Any:
     reduce = _reduce(name, how, combine)
-
-    def extremum(
-        a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, initial: Any = None, where: Any = True,
-    ) -> Any:
-        return reduce(a, axis, None, out, keepdims, initial, where)
-
-    return extremum
+    return lambda a, axis=None, out=None, keepdims=False, initial=None, where=True: reduce(
+        a, axis, None, out, keepdims, initial, where)
 
 
 def _logical(name: str, how: How, combine: Any) -> Any:
     reduce = _reduce(name, how, combine)
-
-    def truth(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, *, where: Any = True) -> Any:
-        return reduce(a, axis, None, out, keepdims, None, where)
-
-    return truth
+    return lambda a, axis=None, out=None, keepdims=False, *, where=True: reduce(
+        a, axis, None, out, keepdims, None, where)
 
 
 sum_answer = answers(np.sum)(_reduce("sum", How.ADD, np.add))
@@ -201,7 +193,14 @@ def cov(
     if ddof is not None and ddof != int(ddof):
         raise ArgumentValueError("ddof must be integer")
     refuse_whole("cov", dtype)
-    x = _observations(lift(m), y, dtype, rowvar=rowvar)
+    variables = [lift(v) for v in ((m,) if y is None else (m, y))]
+    for name, v in zip("my", variables, strict=False):
+        if v.ndim > 2:
+            raise ShapeError(f"{name} has more than 2 dimensions")
+    kind = np.dtype(dtype) if dtype is not None else promoted(*variables, np.float64)
+    rows = [np.atleast_2d(v.astype(kind)) for v in variables]
+    rows = [r.T if not rowvar and v.ndim != 1 else r for r, v in zip(rows, variables, strict=True)]
+    x = np.concatenate(rows) if y is not None else rows[0]
     if fweights is not None and lift(fweights).dtype.kind not in "iu":
         raise ArgumentError("fweights must be integer")
     for name, given in (("fweights", fweights), ("aweights", aweights)):
@@ -214,36 +213,16 @@ def cov(
         weights = aweights if weights is None else np.multiply(weights, aweights)
     if weights is None:
         center, fact = np.mean(x, axis=1), x.shape[1] - fewer
-        scaled = x - center[:, None]
-        return _scaled(np.matmul(scaled, scaled.T), fact)
-    total = np.sum(weights)
-    center = np.sum(x * weights, axis=1) / total
-    scaled = x - center[:, None]
-    if fewer == 0:
-        fact = total
-    elif aweights is None:
-        fact = total - fewer
     else:
-        fact = total - fewer * np.sum(np.multiply(weights, aweights)) / total
-    return _scaled(np.matmul(scaled, (scaled * weights).T), fact)
-
-
-def _scaled(products: Any, fact: Any) -> Any:
+        total = np.sum(weights)
+        center, fact = np.sum(x * weights, axis=1) / total, total
+        if fewer:
+            fact = total - (fewer if aweights is None else fewer * np.sum(np.multiply(weights, aweights)) / total)
+    scaled = x - center[:, None]
+    products = np.matmul(scaled, (scaled if weights is None else scaled * weights).T)
     if issubclass(type(fact), (int, float, np.number)):
-        fact = max(fact, 0)
-        return np.squeeze(products / float(fact)) if fact else np.squeeze(products / np.zeros((), products.dtype))
+        return np.squeeze(products / (float(fact) if fact > 0 else np.zeros((), products.dtype)))
     return np.squeeze(products / np.maximum(fact, 0))
-
-
-def _observations(m: Any, y: Any, dtype: Any, *, rowvar: bool) -> Any:
-    """Stack variables as rows, in floating point."""
-    if m.ndim > 2 or (y is not None and lift(y).ndim > 2):
-        raise ShapeError(f"{'m' if m.ndim > 2 else 'y'} has more than 2 dimensions")
-    kind = np.dtype(dtype) if dtype is not None else promoted(m, *(() if y is None else (y,)), np.float64)
-    rows = [np.atleast_2d(lift(v).astype(kind)) for v in ((m,) if y is None else (m, y))]
-    ranks = [m.ndim] if y is None else [m.ndim, lift(y).ndim]
-    turned = [r.T if not rowvar and rank != 1 else r for r, rank in zip(rows, ranks, strict=True)]
-    return np.concatenate(turned) if len(turned) > 1 else turned[0]
 
 
 def _deviation(variance: Callable[..., Any]) -> Callable[..., Any]:

@@ -14,8 +14,6 @@ from symgrad.ops.arrays.joining import lift
 from symgrad.ops.declare.forms import INT, OPS, answers, dims, is_traced, normal_axes, shape_of
 from symgrad.ops.numpy.manipulation import static
 
-_ANY: Any = np.zeros(1)
-
 
 def places_of(a: Any) -> tuple[list[Any], Any]:
     """Return the places of all elements along each axis, and which elements are not 0, both in a row."""

@@ -31,8 +31,8 @@ def _order_in(a: Any, axis: Any) -> tuple[Any, Any, int]:
     return a, argsort(_keys(a)), k
 
 
-def _among(kth: Any, made: Any, axis: Any) -> None:
-    """Check places of a partition; all of it is sorted anyway."""
+def _among(kth: Any, made: Any, axis: Any) -> Any:
+    """Check places of a partition, all of which is sorted anyway."""
     extent = shape_of(made)[0 if axis is None else axis]
     empty = 0 in shape_of(made)  # in an array of nothing NumPy takes any place
     places = np.ravel(static("partition", "kth", kth))
@@ -43,6 +43,7 @@ def _among(kth: Any, made: Any, axis: Any) -> None:
             raise ArgumentValueError(f"kth(={place}) out of bounds ({extent})")
         if type(extent) is not int:
             made.owner.require(int(place if place >= 0 else -1 - place), extent, f"kth(={place}) out of bounds")
+    return made
 
 
 @answers(np.argsort)
@@ -62,18 +63,10 @@ def sort(a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *, stable:
     return np.moveaxis(taken, -1, k)
 
 
-@answers(np.partition)
-def partition(a: Any, kth: Any, axis: Any = -1, kind: str = "introselect", order: Any = None) -> Any:
-    made = sort(a, axis, order=order)
-    _among(kth, made, axis)
-    return made
-
-
-@answers(np.argpartition)
-def argpartition(a: Any, kth: Any, axis: Any = -1, kind: str = "introselect", order: Any = None) -> Any:
-    made = argsort_answer(a, axis, order=order)
-    _among(kth, made, axis)
-    return made
+answers(np.partition)(lambda a, kth, axis=-1, kind="introselect", order=None: _among(
+    kth, sort(a, axis, order=order), axis))
+answers(np.argpartition)(lambda a, kth, axis=-1, kind="introselect", order=None: _among(
+    kth, argsort_answer(a, axis, order=order), axis))
 
 
 @answers(np.lexsort)

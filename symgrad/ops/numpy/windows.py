@@ -57,18 +57,13 @@ def _sum_body(node: Node) -> Body:
     return put_body(node, None, adding(node.dtype), (0, target))
 
 
-def _summed(g: Any, x: Any, axes: tuple[int, ...]) -> Any:
-    """Add all windows of an array up: the adjoint of `windows`."""
-    shape = shape_of(x)
-    return OPS["sum_windows"](g, axes=axes, shape=shape, index=regions.whole(shape_of(g)[: len(shape)]))
-
-
 windows = structured(
     name="windows", params=("axes", "sizes"), infer=_windows_infer,
     evaluate=lambda x, axes, sizes: sliding_window_view(x, sizes, axes),
     body=lambda node: copy_body(node, lambda *i: _window_source(node.params[0], i)),
     view=True, whole=True, repeats=True,
-    vjp=lambda g, y, x, axes, sizes: _summed(g, x, axes),
+    vjp=lambda g, y, x, axes, sizes: OPS["sum_windows"](
+        g, axes=axes, shape=shape_of(x), index=regions.whole(shape_of(g)[: len(shape_of(x))])),
     sample=(case(lambda a: sliding_window_view(a, 3) ** 2, (5,)),
             case(lambda a: np.max(sliding_window_view(a, (2, 3), (0, 2)), axis=-1), (3, 2, 4)),
             case(lambda a: np.max(sliding_window_view(a, 2, 0), axis=-1) ** 3, (5,)),

@@ -98,8 +98,9 @@ def _over(value: Any, x: Any, limit: float = 0.0) -> Any:
     return np.where(zero, limit, value / np.where(zero, 1, x))
 
 
-def _none(count: int) -> tuple[None, ...]:
-    return (None,) * count
+def _unknown(*given: Any) -> tuple[None, ...]:
+    """Return the slopes of a function of which none is known."""
+    return (None,) * (len(given) - 1)
 
 
 PI = math.pi
@@ -107,18 +108,14 @@ PI = math.pi
 # -- Bessel functions, DLMF 10.6, 10.29
 
 
-def _bessel(name: str, slope: Callable[..., Any]) -> Callable[..., Any]:
-    return _declare(name, "v x", slope)
-
-
-jv: Any = _bessel("jv", lambda v, x, _y: (jv(v - 1, x) - jv(v + 1, x)) / 2)
-yv: Any = _bessel("yv", lambda v, x, _y: (yv(v - 1, x) - yv(v + 1, x)) / 2)
-iv: Any = _bessel("iv", lambda v, x, _y: (iv(v - 1, x) + iv(v + 1, x)) / 2)
-kv: Any = _bessel("kv", lambda v, x, _y: -(kv(v - 1, x) + kv(v + 1, x)) / 2)
-jve: Any = _bessel("jve", lambda v, x, _y: (jve(v - 1, x) - jve(v + 1, x)) / 2)
-yve: Any = _bessel("yve", lambda v, x, _y: (yve(v - 1, x) - yve(v + 1, x)) / 2)
-ive: Any = _bessel("ive", lambda v, x, y: (ive(v - 1, x) + ive(v + 1, x)) / 2 - np.sign(x) * y)
-kve: Any = _bessel("kve", lambda v, x, y: y - (kve(v - 1, x) + kve(v + 1, x)) / 2)
+jv: Any = _declare("jv", "v x", lambda v, x, _y: (jv(v - 1, x) - jv(v + 1, x)) / 2)
+yv: Any = _declare("yv", "v x", lambda v, x, _y: (yv(v - 1, x) - yv(v + 1, x)) / 2)
+iv: Any = _declare("iv", "v x", lambda v, x, _y: (iv(v - 1, x) + iv(v + 1, x)) / 2)
+kv: Any = _declare("kv", "v x", lambda v, x, _y: -(kv(v - 1, x) + kv(v + 1, x)) / 2)
+jve: Any = _declare("jve", "v x", lambda v, x, _y: (jve(v - 1, x) - jve(v + 1, x)) / 2)
+yve: Any = _declare("yve", "v x", lambda v, x, _y: (yve(v - 1, x) - yve(v + 1, x)) / 2)
+ive: Any = _declare("ive", "v x", lambda v, x, y: (ive(v - 1, x) + ive(v + 1, x)) / 2 - np.sign(x) * y)
+kve: Any = _declare("kve", "v x", lambda v, x, y: y - (kve(v - 1, x) + kve(v + 1, x)) / 2)
 yn: Any = _declare("yn", "n x", lambda n, x, _y: (yn(n - 1, x) - yn(n + 1, x)) / 2)
 kn: Any = _declare("kn", "n x", lambda n, x, _y: -(kn(np.abs(n - 1), x) + kn(n + 1, x)) / 2)
 y0: Any = _declare("y0", "x", lambda x, _y: -y1(x))
@@ -168,13 +165,9 @@ keip: Any = _declare("keip", "x", lambda x, y: ker(x) - y / x)
 
 def _pair(name: str, parameters: str, second: Callable[..., Any], unit: float = 1.0) -> Callable[..., Any]:
     """Declare a function with its derivative by the last parameter, of which ``second(*x, y, slope)`` is the next."""
-    def value_slope(*given: Any) -> Any:
-        return unit * pair(*given[:-1])[1]
-
-    def slope_slope(*given: Any) -> Any:
-        return unit * second(*given[:-1], pair(*given[:-1])[0], given[-1])
-
-    pair = _declare(name, parameters, value_slope, slope_slope)
+    pair = _declare(
+        name, parameters, lambda *given: unit * pair(*given[:-1])[1],
+        lambda *given: unit * second(*given[:-1], pair(*given[:-1])[0], given[-1]))
     return pair
 
 
@@ -183,10 +176,6 @@ pbvv: Any = _pair("pbvv", "v x", lambda v, x, y, _s: (0.25 * x * x - v - 0.5) * 
 pbwa: Any = _pair("pbwa", "a x", lambda a, x, y, _s: (a - 0.25 * x * x) * y)
 
 # -- Mathieu functions, DLMF 28.2.1 and 28.20.1, of degrees the first; spheroidal wave functions, 30.2.1
-
-
-def _characteristic(name: str, parameters: str) -> Callable[..., Any]:
-    return _declare(name, parameters, lambda *given: _none(len(given) - 1))
 
 
 _WAVES: dict[str, Callable[..., Any]] = {}
@@ -237,8 +226,7 @@ def _spheroidal(m: Any, value: Any, c: Any, x: Any, y: Any, s: Any, sign: int, t
 
 for _name, _value, _sign in (("pro", pro_cv, 1), ("obl", obl_cv, -1)):
     for _parameters in ("m n c x", "m n c cv x"):  # SciPy's own derivatives of this one are off
-        _declare(f"{_name}_rad2{'_cv' * ('cv' in _parameters)}", _parameters, *[
-            lambda *given: _none(len(given) - 1)] * 2)
+        _declare(f"{_name}_rad2{'_cv' * ('cv' in _parameters)}", _parameters, _unknown, _unknown)
     for _kind in ("ang1", "rad1"):
         _turn = -1 if (_name, _kind[:3]) == ("obl", "rad") else 1
         _pair(f"{_name}_{_kind}", "m n c x",
@@ -258,18 +246,18 @@ lpmv: Any = _declare("lpmv", "m v x", lambda m, v, x, y: (v * x * y - (v + m) * 
 # -- elliptic integrals, DLMF 19.4 and 19.25, by Carlson's functions where the others cancel, and Jacobi's functions
 
 
-def _hypergeometric(a: float, b: float, c: float, x: Any) -> Any:
-    return hyp2f1(*[np.full_like(x, v) for v in (a, b, c)], x)
+def _hypergeometric(a: float, x: Any) -> Any:
+    return hyp2f1(*[np.full_like(x, v) for v in (a, 1.5, 2)], x)
 
 
-ellipk: Any = _declare("ellipk", "m", lambda m, _y: PI / 8 * _hypergeometric(1.5, 1.5, 2, m))
-ellipe: Any = _declare("ellipe", "m", lambda m, _y: -PI / 8 * _hypergeometric(0.5, 1.5, 2, m))
+ellipk: Any = _declare("ellipk", "m", lambda m, _y: PI / 8 * _hypergeometric(1.5, m))
+ellipe: Any = _declare("ellipe", "m", lambda m, _y: -PI / 8 * _hypergeometric(0.5, m))
 
 
 def _ellipkm1_slope(p: Any, y: Any) -> Any:
     near = np.minimum(p, 0.5)  # where 1 - p has lost nothing that counts
     return np.where(p < 0.5, -(ellipe(1 - near) - near * y) / (2 * (1 - near) * near),
-                    -PI / 8 * _hypergeometric(1.5, 1.5, 2, 1 - np.maximum(p, 0.5)))
+                    -PI / 8 * _hypergeometric(1.5, 1 - np.maximum(p, 0.5)))
 
 
 _STEPS = np.linspace(0, 1, 160)
@@ -326,28 +314,15 @@ ellipeinc: Any = _declare("ellipeinc", "phi m", lambda phi, m, _e: (
     np.sqrt(1 - m * np.square(np.sin(phi))), -_d(phi, m) / 2))
 
 
-def _jacobi(u: Any, m: Any) -> tuple[Any, Any, Any, Any]:
-    """Return sn, cn, dn, and the slope of the amplitude by m."""
+def _jacobi_slopes(u: Any, m: Any) -> tuple[Any, ...]:
+    """Return the slopes of sn, cn, dn and the amplitude, each by both."""
     s, c, d, phi = ellipj(u, m)
-    return s, c, d, -d * _f_by_m(phi, m, u)
+    by_m = -d * _f_by_m(phi, m, u)
+    return (c * d, c * by_m), (-s * d, -s * by_m), (
+        -m * s * c, -(s * s + 2 * m * s * c * by_m) / (2 * d)), (d, by_m)
 
 
-def _dn_slopes(u: Any, m: Any, d: Any) -> Any:
-    s, c, _, by_m = _jacobi(u, m)
-    return -m * s * c, -(s * s + 2 * m * s * c * by_m) / (2 * d)
-
-
-def _sn_slopes(u: Any, m: Any, _s: Any) -> Any:
-    _, c, d, by_m = _jacobi(u, m)
-    return c * d, c * by_m
-
-
-def _cn_slopes(u: Any, m: Any, _c: Any) -> Any:
-    s, _, d, by_m = _jacobi(u, m)
-    return -s * d, -s * by_m
-
-
-ellipj: Any = _declare("ellipj", "u m", _sn_slopes, _cn_slopes, _dn_slopes, lambda u, m, _y: _jacobi(u, m)[2:])
+ellipj: Any = _declare("ellipj", "u m", *[lambda u, m, _y, k=k: _jacobi_slopes(u, m)[k] for k in range(4)])
 
 # -- error function's kin, integrals of sines, zeta and other functions of one argument
 
@@ -389,7 +364,7 @@ def _inverse(
         parts = dict(zip(every, slopes(*[values[own] for own in every]), strict=True))
         below = parts.pop(unknown)
         if below is None:
-            return _none(len(order))
+            return (None,) * len(order)
         found, above = values[unknown], {**parts, chance: -sign}
         inside = unknown in _WHERE or (found > 1e-99) & (found < 1e99)  # SciPy ends a search at 0 and at 1e100
         return tuple([None if above[own] is None else np.where(inside, -above[own] / below, 0) for own in order])
@@ -437,7 +412,7 @@ def _fisher(n: Any, d: Any, x: Any) -> Any:
 
 gammaincinv: Any = _inverse("gammaincinv", "a y", "a x", _gamma, "y")
 betaincinv: Any = _inverse("betaincinv", "a b y", "a b x", _beta, "y")
-_INVERSES: tuple[tuple[str, str, str, Any, str, int], ...] = (
+for _row in (
     ("gammainccinv", "a y", "a x", _gamma, "y", -1), ("chdtri", "v p", "v x", _chi2, "p", -1),
     ("chdtriv", "p x", "v x", _chi2, "p", 1), ("gdtrib", "a p x", "a b x", _rated, "p", 1),
     ("pdtri", "k y", "k m", lambda k, m: (None, _poisson(np.floor(k), m)[1]), "y", 1),
@@ -450,8 +425,7 @@ _INVERSES: tuple[tuple[str, str, str, Any, str, int], ...] = (
     ("nbdtrin", "k y p", "k n p", _negative_binomial, "y", 1), ("fdtri", "dfn dfd p", "dfn dfd x", _fisher, "p", 1),
     ("fdtridfd", "dfn p x", "dfn dfd x", _fisher, "p", 1), ("stdtrit", "df p", "df t", student_slopes, "p", 1),
     ("stdtridf", "p t", "df t", student_slopes, "p", 1),
-)
-for _row in _INVERSES:
+):
     _inverse(*_row)
 
 
@@ -478,7 +452,8 @@ def _noncentral_fisher(n: Any, d: Any, nc: Any, f: Any) -> Any:
 chndtr: Any = _declare("chndtr", "x df nc", lambda x, df, nc, _p: _noncentral_chi2(x, df, nc))
 nctdtr: Any = _declare("nctdtr", "df nc t", lambda df, nc, t, _p: _noncentral_student(df, nc, t))
 ncfdtr: Any = _declare("ncfdtr", "dfn dfd nc f", lambda n, d, nc, f, _p: _noncentral_fisher(n, d, nc, f))
-_INVERSES = tuple([(*_row, "p", 1) for _row in (
+_slopes: Any
+for _name, _parameters, _names, _slopes in (
     ("chndtrix", "p df nc", "x df nc", _noncentral_chi2), ("chndtrinc", "x df p", "x df nc", _noncentral_chi2),
     ("chndtridf", "x p nc", "x df nc", _noncentral_chi2), ("nctdtrit", "df nc p", "df nc t", _noncentral_student),
     ("nctdtridf", "p nc t", "df nc t", _noncentral_student), ("nctdtrinc", "df p t", "df nc t", _noncentral_student),
@@ -486,9 +461,8 @@ _INVERSES = tuple([(*_row, "p", 1) for _row in (
     ("ncfdtrinc", "dfn dfd p f", "dfn dfd nc f", _noncentral_fisher),
     ("ncfdtridfd", "dfn p nc f", "dfn dfd nc f", _noncentral_fisher),
     ("ncfdtridfn", "p dfd nc f", "dfn dfd nc f", _noncentral_fisher),
-)])
-for _row in _INVERSES:
-    _inverse(*_row)
+):
+    _inverse(_name, _parameters, _names, _slopes, "p")
 
 
 def kolmogorov_slope(x: Any) -> Any:
@@ -515,7 +489,7 @@ kolmogi: Any = _declare("kolmogi", "p", lambda _p, x: 1 / kolmogorov_slope(x))
 # -- whose slopes are not known in such functions
 
 for _name, _parameters in (("voigt_profile", "x sigma gamma"), ("smirnov", "n d"), ("smirnovi", "n p")):
-    _characteristic(_name, _parameters)
+    _declare(_name, _parameters, _unknown)
 
 # -- zeta, of which SciPy has one more than it
 

@@ -18,27 +18,14 @@ def _weighted(term: Any, w: Any) -> Any:
     return np.sum(term if w is None else w * term, axis=-1)
 
 
-def _minkowski(u: Any, v: Any, p: float = 2, w: Any = None) -> Any:
-    apart = np.abs(u - v) if w is None else np.abs(u - v) * np.power(w, 1 / p)
-    return np.linalg.norm(apart, p, axis=-1)
-
-
 def _cosine(u: Any, v: Any, w: Any = None) -> Any:
     return 1 - _weighted(u * v, w) / np.sqrt(_weighted(u * u, w) * _weighted(v * v, w))
 
 
 def _correlation(u: Any, v: Any, w: Any = None, centered: bool = True) -> Any:
-    total = u.shape[-1] if w is None else np.sum(w)
-
-    def middle(x: Any) -> Any:
-        return x - np.expand_dims(_weighted(x, w), -1) / total
-
-    return _cosine(middle(u), middle(v), w) if centered else _cosine(u, v, w)
-
-
-def _canberra(u: Any, v: Any, w: Any = None) -> Any:
-    size = np.abs(u) + np.abs(v)
-    return _weighted(np.where(size == 0, 0, np.abs(u - v) / np.where(size == 0, 1, size)), w)
+    if centered:
+        u, v = [x - np.expand_dims(_weighted(x, w), -1) / _size(u, w) for x in (u, v)]
+    return _cosine(u, v, w)
 
 
 def _share(part: Any, total: Any) -> Any:
@@ -49,36 +36,17 @@ def _common(u: Any, v: Any, w: Any) -> Any:
     return _weighted((u if u.dtype.kind == "f" else u.astype(np.float64)) * v, w)
 
 
-def _not(x: Any) -> Any:
-    return 1.0 - x
+def _of_counts(formula: Callable[..., Any]) -> Callable[..., Any]:
+    """Make a distance of how much is true in both, in the first alone, in the second alone, and in neither."""
 
+    def distance(u: Any, v: Any, w: Any = None) -> Any:
+        return formula(*[_common(one, other, w) for one in (u, 1.0 - u) for other in (v, 1.0 - v)])
 
-def _unequal(u: Any, v: Any, w: Any) -> Any:
-    return _common(u, _not(v), w) + _common(_not(u), v, w)
+    return distance
 
 
 def _size(u: Any, w: Any) -> Any:
     return u.shape[-1] if w is None else np.sum(w)
-
-
-def _dice(u: Any, v: Any, w: Any = None) -> Any:
-    unequal = _unequal(u, v, w)
-    return unequal / (2 * _common(u, v, w) + unequal)
-
-
-def _rogerstanimoto(u: Any, v: Any, w: Any = None) -> Any:
-    unequal = 2 * _unequal(u, v, w)
-    return unequal / (_common(u, v, w) + _common(_not(u), _not(v), w) + unequal)
-
-
-def _sokalsneath(u: Any, v: Any, w: Any = None) -> Any:
-    unequal = 2 * _unequal(u, v, w)
-    return unequal / (_common(u, v, w) + unequal)
-
-
-def _yule(u: Any, v: Any, w: Any = None) -> Any:
-    odds = _common(u, _not(v), w) * _common(_not(u), v, w)
-    return _share(2 * odds, _common(u, v, w) * _common(_not(u), _not(v), w) + odds)
 
 
 def _jaccard(u: Any, v: Any, w: Any = None) -> Any:
@@ -88,22 +56,26 @@ def _jaccard(u: Any, v: Any, w: Any = None) -> Any:
     return _share(_weighted(1.0 * unequal, w), _weighted(1.0 * ((u != 0) | (v != 0)), w))
 
 
-def _jensenshannon(p: Any, q: Any, base: Any = None) -> Any:
-    return Late("spatial.distance.jensenshannon")(p, q, base, axis=-1)
-
-
 METRICS: dict[str, Callable[..., Any]] = {
     "euclidean": lambda u, v, w=None: np.linalg.norm(u - v if w is None else np.sqrt(w) * (u - v), axis=-1),
     "sqeuclidean": lambda u, v, w=None: _weighted(np.square(u - v), w),
     "cityblock": lambda u, v, w=None: _weighted(np.abs(u - v), w),
     "chebyshev": lambda u, v, w=None: np.max(np.abs(u - v) if w is None else np.abs(u - v) * (w > 0), axis=-1),
-    "minkowski": _minkowski, "cosine": _cosine, "correlation": _correlation, "canberra": _canberra,
+    "minkowski": lambda u, v, p=2, w=None: np.linalg.norm(
+        np.abs(u - v) if w is None else np.abs(u - v) * np.power(w, 1 / p), p, axis=-1),
+    "cosine": _cosine, "correlation": _correlation,
+    "canberra": lambda u, v, w=None: _weighted(_share(np.abs(u - v), np.abs(u) + np.abs(v)), w),
     "braycurtis": lambda u, v, w=None: _weighted(np.abs(u - v), w) / _weighted(np.abs(u + v), w),
     "seuclidean": lambda u, v, V: np.linalg.norm((u - v) / np.sqrt(V), axis=-1),
     "mahalanobis": lambda u, v, VI: np.sqrt(np.sum(((u - v) @ VI) * (u - v), axis=-1)),
     "hamming": lambda u, v, w=None: _weighted(1.0 * (u != v), w) / _size(u, w), "jaccard": _jaccard,
-    "jensenshannon": _jensenshannon, "dice": _dice, "rogerstanimoto": _rogerstanimoto, "sokalsneath": _sokalsneath,
-    "russellrao": lambda u, v, w=None: (_size(u, w) - _common(u, v, w)) / _size(u, w), "yule": _yule,
+    "jensenshannon": lambda p, q, base=None: Late("spatial.distance.jensenshannon")(p, q, base, axis=-1),
+    "dice": _of_counts(lambda both, one, other, _none: (one + other) / (2 * both + (one + other))),
+    "rogerstanimoto": _of_counts(
+        lambda both, one, other, none: 2 * (one + other) / (both + none + 2 * (one + other))),
+    "sokalsneath": _of_counts(lambda both, one, other, _none: 2 * (one + other) / (both + 2 * (one + other))),
+    "russellrao": lambda u, v, w=None: (_size(u, w) - _common(u, v, w)) / _size(u, w),
+    "yule": _of_counts(lambda both, one, other, none: _share(2 * (one * other), both * none + one * other)),
 }
 """The distances that are answered, by the names of SciPy's functions."""
 
@@ -111,12 +83,10 @@ TRUTH = frozenset({"rogerstanimoto", "russellrao", "sokalsneath", "yule"})
 """Those for which `cdist` and `pdist` take the truth of numbers."""
 
 
-def _of_two(name: str) -> Callable[..., Any]:
-    return lambda u, v, *args, **kwargs: METRICS[name](lift(u), lift(v), *args, **kwargs)
-
-
-for _name in METRICS.keys() - {"jensenshannon"}:  # whose own Python is traced
-    answers(Late(f"spatial.distance.{_name}"))(_of_two(_name))
+for _name, _metric in METRICS.items():
+    if _name != "jensenshannon":  # whose own Python is traced
+        answers(Late(f"spatial.distance.{_name}"))(
+            lambda u, v, *args, metric=_metric, **kwargs: metric(lift(u), lift(v), *args, **kwargs))
 
 
 def known_extent(extent: Any) -> int:

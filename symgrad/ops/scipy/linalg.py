@@ -22,6 +22,7 @@ _ANSWERS: dict[str, Any] = {
     "solve_triangular": lambda a, b, trans=0, lower=False, unit_diagonal=False, *_, **__: systems.solve_triangular(
         a, b, trans, lower, unit_diagonal),
     "svdvals": lambda a, *_, **__: np.linalg.svdvals(lift(a)),
+    "eigvalsh": lambda a, b=None, *, lower=True, **settings: eigh(a, b, lower=lower, eigvals_only=True, **settings),
     "solve_toeplitz": lambda c_or_cr, b, *_, **__: systems.solve(
         toeplitz(*c_or_cr) if isinstance(c_or_cr, tuple) else toeplitz(c_or_cr), b),
 }
@@ -125,11 +126,6 @@ def eigh(
     return values if eigvals_only else (values, vectors)
 
 
-@answers(Late("linalg.eigvalsh"))
-def eigvalsh(a: Any, b: Any = None, *, lower: bool = True, **settings: Any) -> Any:
-    return eigh(a, b, lower=lower, eigvals_only=True, **settings)
-
-
 @answers(Late("linalg.svd"))
 def svd(a: Any, full_matrices: bool = True, compute_uv: bool = True, *_: Any, **__: Any) -> Any:
     found = systems.svd(lift(a), full_matrices, compute_uv)
@@ -189,7 +185,7 @@ def pinv(a: Any, *, atol: Any = None, rtol: Any = None, return_rank: bool = Fals
 @answers(Late("linalg.lstsq"))
 def lstsq(a: Any, b: Any, cond: Any = None, *_: Any, **__: Any) -> Any:
     a = systems.matrix("lstsq", lift(a))
-    x, rest, rank, s = systems.least_squares("lstsq", a, lift(b), np.finfo(a.dtype).eps if cond is None else cond)
+    x, rest, rank, s = systems.least_squares(a, lift(b), np.finfo(a.dtype).eps if cond is None else cond)
     return x, rest[0] if x.ndim == 1 and rest.shape == (1,) else rest, rank.astype(np.int64), s
 
 

@@ -157,12 +157,6 @@ def multigammaln(a: Any, d: int) -> Any:
     return np.where(a > 0.5 * (d - 1), total, np.nan)  # where SciPy raises an error
 
 
-def _zero_at(value: Any, at_zero: Any, otherwise: Callable[[Any], Any]) -> Any:
-    """Return a quotient by a parameter, or its limit where that is 0."""
-    zero = np.equal(value, 0)
-    return np.where(zero, at_zero, otherwise(np.where(zero, 1, value)))
-
-
 def _power_less_one(log: Any, lmbda: Any) -> Any:
     """Return expm1(lmbda * log) / lmbda."""
     return _near_zero(lmbda, log, _exprel_series, np.expm1)
@@ -366,8 +360,8 @@ _FORMULAS: dict[str, Callable[..., Any]] = {
     "exprel": lambda x: np.where(np.abs(x) < 1, _exprel_series(x), np.where(x == np.inf, x, _quotient(x))),
     "huber": lambda delta, r: np.where(
         delta < 0, np.inf, np.where(np.abs(r) <= delta, 0.5 * r * r, delta * (np.abs(r) - 0.5 * delta))),
-    "pseudo_huber": lambda delta, r: np.where(delta < 0, np.inf, _zero_at(
-        delta, 0, lambda d: r * r / (1 + np.sqrt(1 + np.square(r / d))))),
+    "pseudo_huber": lambda delta, r: np.where(delta < 0, np.inf, np.where(
+        delta == 0, 0, r * r / (1 + np.sqrt(1 + np.square(r / np.where(delta == 0, 1, delta)))))),
     "special._ufuncs._lambertw": _lambertw,
     "special._ufuncs._riemann_zeta": lambda x: 1 + compiled.zetac(x),
     "radian": lambda d, m, s: np.deg2rad(floating(d) + floating(m) / 60 + floating(s) / 3600),

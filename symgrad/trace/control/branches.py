@@ -348,11 +348,6 @@ class Branches:
             found[node] = bool(known) and all(found[i] for i in node.inputs)
         return {k for k in numbers if k in asked and found[asked[k]]}
 
-    def moments_of(self, guards: Sequence[Node]) -> dict[int, Moment]:
-        """Return where Python asked for guards, by their numbers."""
-        numbers = [node.param("number") for node in guards]
-        return {number: self.moments[number] for number in numbers if number in self.moments}
-
     def draw(self, what: str, line: Line | None) -> None:
         """Note a draw from a random generator; of rounds that the call has not there is none."""
         if self.is_longer:
@@ -384,7 +379,9 @@ class Branches:
         policy = policy if same is None else None
         if policy is not None and asked not in known:
             known = policy.known(user_frame(), known)
-        if asked not in known or self._is_of_another_loop(known[asked][1]):
+        loops = self._asking.get(known[asked][1]) if asked in known else None
+        ended = loops and not loops.keys() <= self._loops_around(user_frame()).keys()
+        if asked not in known or ended:  # behind a loop what asks the same may go other ways at other arguments
             line, frame = user_line(), user_frame()
             if frame is not None and self.lengths is not None:
                 self.lengths.seek_around(frame)
@@ -396,7 +393,8 @@ class Branches:
                 told = self._told.get(place)
                 found = np.asarray(known[asked][0]) if asked in known else self._found(node, frame)
                 if found is None and self.unknown and self.lengths is not None and self:
-                    self.lengths.ask_all()
+                    self.lengths.whole = True
+                    self.lengths.again()
                 if found is None:
                     return None
                 outcome = found.item() if told is None else told
@@ -425,11 +423,6 @@ class Branches:
             number for clock, number in self.again[first:end]
             if number in of and bisect_left(clocks, clock) > of[number]
         }
-
-    def _is_of_another_loop(self, number: int) -> bool:
-        """Whether a guard is of a loop that has ended: one that asks the same may go other ways at other arguments."""
-        before = self._asking.get(number, {})
-        return bool(before) and not before.keys() <= self._loops_around(user_frame()).keys()
 
     def _loops_around(self, frame: FrameType | None) -> Loops:
         """Return the loops around a frame's code, the innermost first."""

@@ -31,7 +31,7 @@ from symgrad.trace.control.rounds import (
     runs_out,
     turns,
 )
-from symgrad.trace.state import Trace
+from symgrad.trace.state import Trace, during
 
 if TYPE_CHECKING:
     from symgrad.trace.control.branches import Branches, Moment
@@ -525,16 +525,14 @@ def _forced(
     fork.taken, fork.moments, fork.seen, fork.levels, fork.policy = [], {}, {}, [[]], policy
     fork.heads, fork.through, fork.loops, fork.again = [], set(), begun, []
     refused = len(heard.refusals or ())
-    before, trace.branches = trace.branches, fork
     try:
-        with trace.graph.apart_behind(begin) if policy.short else nullcontext():
+        with during(trace, branches=fork), trace.graph.apart_behind(begin) if policy.short else nullcontext():
             run()
     except Enough:
         pass
     except Exception:  # noqa: BLE001 - a way that Python does not go may raise anything, and is no loop then
         return {}
     finally:
-        trace.branches = before
         del (heard.refusals or [])[refused:]
     heads: dict[int, list[Head]] = {}
     for head in fork.heads:

@@ -32,10 +32,9 @@ from symgrad.ops.control import UNTOLD
 from symgrad.trace.constants import constant
 from symgrad.trace.control.branches import CALLERS, Branches
 from symgrad.trace.control.carried import deciding
-from symgrad.trace.control.generators import FOLDED, folded
-from symgrad.trace.control.reductions import EXTREMES, Accumulator
+from symgrad.trace.control.reductions import EXTREMES, FOLDED, Accumulator, folded
 from symgrad.trace.control.rounds import loop_around, reduced_lists
-from symgrad.trace.lines import callee, is_user_code
+from symgrad.trace.lines import callee, is_user_code, place_of
 from symgrad.trace.numpy.creation import steps_between
 from symgrad.trace.numpy.replaced import Replaced
 from symgrad.trace.state import Trace, current
@@ -184,11 +183,6 @@ class Lengths:
             )
         return steps_in(x.owner, frame, (0, length, 1), x.__getitem__, lambda: x) if goes else None
 
-    def ask_all(self) -> None:
-        """Trace again, with all rounds."""
-        self.whole = True
-        self.again()
-
     def again(self) -> None:
         """Trace again, even if an exception handler of the user's goes on."""
         self.changes += 1
@@ -225,7 +219,9 @@ class Lengths:
         self.resting |= rests  # traced integers have 64 bits, also where they are in no loop
         if self.expected is not None or told:
             found = [branches.value(node) for node in branches.outputs]
-            same = not told and all(map(_close, found, self.expected or ()))
+            same = not told and all(  # but for roundings
+                one is not None and np.allclose(one, other, rtol=1e-9, atol=1e-300, equal_nan=True)
+                for one, other in zip(found, self.expected or (), strict=False))
             lost, self.expected = lost if same else {*self.carried}, None
         self.carried -= lost
         for key, loop in loops.items():
@@ -308,7 +304,7 @@ def heading(code: CodeType, at: int) -> tuple[tuple[int, int], tuple[str, ...]] 
     """
     if at in heads(code):
         return heads(code)[at], ()
-    every = [(i, _expression_place(i)) for i in dis.get_instructions(code)]
+    every = [(i, place_of(i) or _NOWHERE) for i in dis.get_instructions(code)]
     begin, end = own = next((place for i, place in every if i.offset == at), _NOWHERE)
     around = [i for i, place in every if i.offset > at and place != own and place[0] <= begin and end <= place[1]]
     calls = [k for k, i in enumerate(around) if i.offset in heads(code) and i.opname.startswith("CALL")]
@@ -322,18 +318,7 @@ def heading(code: CodeType, at: int) -> tuple[tuple[int, int], tuple[str, ...]] 
 _NOWHERE = (0, 0), (0, 0)
 
 
-def _expression_place(i: dis.Instruction) -> tuple[tuple[int, int], tuple[int, int]]:
-    """Return where the expression of an instruction begins and ends in the source; nowhere before Python 3.11."""
-    at: Any = getattr(i, "positions", None)
-    return _NOWHERE if at is None or None in at else ((at.lineno, at.col_offset), (at.end_lineno, at.end_col_offset))
-
-
 _AROUND = frozenset({"enumerate", "zip", "reversed"})
-
-
-def _close(one: Any, other: Any) -> bool:
-    """Whether two results are the same but for roundings."""
-    return one is not None and np.allclose(one, other, rtol=1e-9, atol=1e-300, equal_nan=True)
 
 
 class _StandIn(Replaced):
@@ -392,14 +377,6 @@ def _open_rows(x: Any) -> Any:
     return length if type(length) is Extent else None
 
 
-def _len(_trace: Trace, _frame: FrameType, x: Any) -> Any:
-    return x.count if type(x) is Accumulator else _open_rows(x)
-
-
-def _total(_trace: Trace, frame: FrameType, x: Any, start: Any = 0) -> Any:
-    return x.values["sum"] if type(x) is Accumulator else folded("sum", frame, x, start)
-
-
 def _int(trace: Trace, frame: FrameType, x: Any) -> Any:
     """Return a traced integer as it is, where only ranges are made of it."""
     if type(x) is not Tracer or x.ndim:
@@ -455,8 +432,11 @@ def _reversed(trace: Trace, frame: FrameType, x: Any) -> Any:
 
 
 _WHEN_TRACED: dict[str, Callable[..., Any]] = {
-    "range": _range, "len": _len, "sum": _total, "int": _int, "enumerate": _enumerate, "zip": _zip,
-    "reversed": _reversed, "any": lambda _trace, frame, x: folded("any", frame, x),
+    "range": _range, "int": _int, "enumerate": _enumerate, "zip": _zip, "reversed": _reversed,
+    "len": lambda _trace, _frame, x: x.count if type(x) is Accumulator else _open_rows(x),
+    "sum": lambda _trace, frame, x, start=0: (
+        x.values["sum"] if type(x) is Accumulator else folded("sum", frame, x, start)),
+    "any": lambda _trace, frame, x: folded("any", frame, x),
     "all": lambda _trace, frame, x: folded("all", frame, x), **EXTREMES,
 }
 _STAND_INS = {name: _StandIn(getattr(builtins, name), name, answer) for name, answer in _WHEN_TRACED.items()}

@@ -267,6 +267,16 @@ def sets_own_cell(code: CodeType, i: dis.Instruction) -> bool:
 
 
 @cache
+def _words(code: CodeType) -> list[tuple[str, Any]]:
+    """List what a code does and with what; one instruction may do two things with local variables."""
+    words: list[tuple[str, Any]] = []
+    for i in dis.get_instructions(code):
+        kinds = re.findall("(?:LOAD|STORE|DELETE)_FAST", i.opname) if isinstance(i.argval, tuple) else [i.opname]
+        words += zip(kinds, i.argval if len(kinds) > 1 else (i.argval,), strict=False)
+    return words
+
+
+@cache
 def reduced_lists(code: CodeType) -> dict[str, frozenset[str]]:
     """Map lists that only a code has in its hands to what it asks of them: `sum`, `len`, `max`, `min`, ``last``.
 
@@ -281,11 +291,7 @@ def reduced_lists(code: CodeType) -> dict[str, frozenset[str]]:
     """
     if not {"locals", "vars", "eval", "exec"}.isdisjoint(code.co_names):
         return {}
-    words: list[tuple[str, Any]] = []
-    for i in dis.get_instructions(code):
-        kinds = re.findall("(?:LOAD|STORE|DELETE)_FAST", i.opname) if isinstance(i.argval, tuple) else [i.opname]
-        values = i.argval if len(kinds) > 1 else [i.argval]
-        words += [word for word in zip(kinds, values, strict=False) if word[0] not in _IDLE]
+    words = [word for word in _words(code) if word[0] not in _IDLE]
     found: dict[str, set[str]] = {}
     more = bool(code.co_flags & CO_VARARGS) + bool(code.co_flags & CO_VARKEYWORDS)
     others = {*code.co_cellvars, *code.co_varnames[: code.co_argcount + code.co_kwonlyargcount + more]}
@@ -350,10 +356,7 @@ def unpacked(code: CodeType, argument: str) -> Any:
     >>> unpacked(step.__code__, "carry"), unpacked(step.__code__, "x")
     (['h', ['m', 'P']], 'x')
     """
-    words: list[tuple[str, Any]] = []
-    for i in dis.get_instructions(code):
-        kinds = re.findall("LOAD_FAST|STORE_FAST|STORE_DEREF|UNPACK_SEQUENCE", i.opname)  # one may do two
-        words += zip(kinds or [""], i.argval if len(kinds) > 1 else (i.argval,), strict=False)
+    words = _words(code)
     begin = [k for k, (kind, value) in enumerate(words) if kind == "UNPACK_SEQUENCE" and words[k - 1][1] == argument]
     rest = iter(words[begin[0] :] if begin else ())
 
@@ -361,7 +364,7 @@ def unpacked(code: CodeType, argument: str) -> Any:
         kind, value = next(rest)
         if kind == "UNPACK_SEQUENCE":
             return [parsed() for _ in range(value)]
-        return value if kind.startswith("STORE") else None
+        return value if kind in {"STORE_FAST", "STORE_DEREF"} else None
 
     return parsed() if begin else argument
 

@@ -21,7 +21,6 @@ from symgrad.ir.node import Node
 from symgrad.ops.arrays.views import reshape
 from symgrad.ops.declare.forms import COMPILED
 from symgrad.trace.constants import held
-from symgrad.trace.inplace.writes import write
 from symgrad.trace.lines import user_line
 from symgrad.trace.nested import settled, touches
 from symgrad.trace.numpy.answers import WRITERS, answered
@@ -90,13 +89,56 @@ class SharedMemory:
         self.tracer.is_array = True
 
 
-class LocalArray:
-    """A plain array, or a traced one after the first traced write; a view also knows what it views and how."""
+class Standing:
+    """What stands for an array, and is the traced or plain one that it is now: ``settle()``."""
 
-    __slots__ = ("__weakref__", "_base", "_made", "_memory", "_plain", "_rule")
+    __slots__ = ()
     __array_priority__ = 1000
     __hash__ = None  # type: ignore[assignment]  # as of NumPy's arrays
     __class__ = np.ndarray  # type: ignore[assignment]  # what isinstance() sees
+
+    def settle(self) -> Any:
+        """Return what the array is now: a traced array, or a plain one for reading."""
+        raise NotImplementedError
+
+    def written(self, *, traced: bool = False) -> Any:
+        """Return it to be written into: a traced array where it is one, or where a traced value is written."""
+        raise NotImplementedError
+
+    def shown(self) -> Any:
+        """Return what is printed."""
+        return self.settle()
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        index, value = settled(index), settled(value)
+        self.written(traced=touches((index, value)))[index] = value
+
+    def __repr__(self) -> str:
+        return repr(self.shown())
+
+    def __str__(self) -> str:
+        return str(self.shown())
+
+    def __format__(self, spec: str) -> str:
+        return format(self.shown(), spec)
+
+    def __reduce__(self) -> Any:
+        return self.settle().__reduce__()
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return self.__reduce__()
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        return call_ufunc(ufunc, method, inputs, kwargs)
+
+    def __array_function__(self, func: Any, types: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        return call_function(func, args, kwargs)
+
+
+class LocalArray(Standing):
+    """A plain array, or a traced one after the first traced write; a view also knows what it views and how."""
+
+    __slots__ = ("__weakref__", "_base", "_made", "_memory", "_plain", "_rule")
 
     def __init__(
         self, plain: Plain, memory: SharedMemory, base: LocalArray | None = None,
@@ -127,6 +169,10 @@ class LocalArray:
         """Return it as a traced array, to be written into."""
         self._memory.become_traced()
         return self._tracer()
+
+    def written(self, *, traced: bool = False) -> Any:
+        """Return it to be written into."""
+        return self.traced() if traced or self._memory.tracer is not None else self._plain
 
     def _tracer(self) -> Tracer:
         if self._base is None:
@@ -202,8 +248,7 @@ class LocalArray:
         if name not in {"flat", "shape", "dtype", "imag"}:
             raise AttributeError(f"attribute {name!r} of 'numpy.ndarray' objects is not writable")
         value = settled(value)
-        made = self.traced() if touches(value) or self._memory.tracer is not None or name != "flat" else self._plain
-        setattr(made, name, value)
+        setattr(self.written(traced=touches(value) or name != "flat"), name, value)
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
         """Be a plain array to whoever asks for one; a traced one refuses."""
@@ -254,47 +299,17 @@ class LocalArray:
             return self._view(lambda a: getattr(a, name)(*args, **kwargs))
         return wrapped(getattr(self.settle() if name in _WRITERS else self.lent(), name)(*args, **kwargs))
 
-    def __reduce__(self) -> Any:
-        reduced: Any = self.settle().__reduce__()
-        return reduced
-
-    def __reduce_ex__(self, protocol: Any) -> Any:
-        return self.__reduce__()
-
     def __copy__(self, memo: Any = None) -> Any:
         return wrapped(np.array(self._plain)) if self._memory.tracer is None else np.copy(self._tracer())
 
     __deepcopy__ = __copy__
-
-    def __repr__(self) -> str:
-        return repr(self.settle())
-
-    def __str__(self) -> str:
-        return str(self.settle())
-
-    def __format__(self, spec: str) -> str:
-        return format(self.settle(), spec)
-
-    # -- writing
-
-    def __setitem__(self, index: Any, value: Any) -> None:
-        index, value = settled(index), settled(value)
-        if self._memory.tracer is not None or touches(index) or touches(value):
-            write(self.traced(), index, value)
-        else:
-            self._plain[index] = value
-
-    # -- NumPy's protocols
-
-    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        return call_ufunc(ufunc, method, inputs, kwargs)
 
     def __array_function__(self, func: Any, types: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         place = _VIEWS.get(func)
         if place is not None and len(args) > place and type(args[place]) is LocalArray:
             before, rest, keywords = args[:place], settled(args[place + 1 :]), settled(kwargs)
             return args[place]._view(lambda a: func(*before, a, *rest, **keywords))  # noqa: SLF001 - its own class
-        return call_function(func, args, kwargs)
+        return super().__array_function__(func, types, args, kwargs)
 
 
 for _name in ("shape", "dtype", "ndim", "size"):
@@ -334,10 +349,6 @@ class Flat:
     def __init__(self, array: Any) -> None:
         self.array = array
 
-    def _elements(self) -> Any:
-        x = self.array
-        return reshape(x, shape=(shapes.size(x.node.shape),)) if type(x) is Tracer else x.settle().flat
-
     def settle(self) -> Any:
         """Return a copy of the elements."""
         return self[:]
@@ -346,17 +357,13 @@ class Flat:
         index = settled(index)
         if type(self.array) is LocalArray and touches(index):
             return np.ravel(self.array)[index]
-        found = self._elements()[index]
+        found = _in_a_row(settled(self.array))[index]
         return np.copy(found) if type(found) is Tracer else wrapped(found)
 
     def __setitem__(self, index: Any, value: Any) -> None:
         index, value = settled(index), settled(value)
-        if type(self.array) is LocalArray and (touches(index) or touches(value)):
-            self.array.traced()
-        if type(self.array) is LocalArray and type(self.array.settle()) is Tracer:
-            Flat(self.array.settle())[index] = value
-            return
-        elements = self._elements()
+        x = self.array.written(traced=touches((index, value))) if type(self.array) is LocalArray else self.array
+        elements = _in_a_row(x)
         if type(elements) is Tracer and np.ndim(value) and np.shape(value) != elements[index].shape:
             raise MutationError(
                 f"x.flat[...] of {elements[index].shape} = an array of {np.shape(value)}, which NumPy repeats or cuts",
@@ -370,6 +377,10 @@ class Flat:
     def __len__(self) -> int:
         count: int = self.array.size.__index__()
         return count
+
+
+def _in_a_row(x: Any) -> Any:
+    return reshape(x, shape=(shapes.size(x.node.shape),)) if type(x) is Tracer else x.flat
 
 
 _VIEW_METHODS = frozenset({"reshape", "ravel", "transpose", "swapaxes", "squeeze", "diagonal"})

@@ -38,20 +38,13 @@ def written_outside(name: str, dtype: Any, shape: Any) -> MutationError:
 
 
 def assign(x: Tracer, value: Node) -> None:
-    """Give a traced array a new value; its views see it when they are read next."""
+    """Give a traced array a new value: what it is a view of gets it, and its views see it when they are read next."""
     refuse_argument(x)
-    if x.base is not None:
-        write_through(x, value)
-        return
-    x._node = value  # noqa: SLF001 - the one place where a tracer's value changes
-    x._version += 1  # noqa: SLF001
-
-
-def write_through(x: Tracer, value: Node) -> None:
-    """Write a view's new value into its base, which may be a view again."""
     base, trace = x.base, x.owner
     if base is None:
-        raise AssertionError("only a view is written through")
+        x._node = value  # noqa: SLF001 - the one place where a tracer's value changes
+        x._version += 1  # noqa: SLF001
+        return
     if type(base) is not Tracer:  # what a local array holds
         assign(base.traced(), value)
         return

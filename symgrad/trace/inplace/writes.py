@@ -18,7 +18,7 @@ from symgrad.ops.arrays.joining import lift
 from symgrad.ops.arrays.updates import add_at, scatter_set
 from symgrad.ops.arrays.views import reshape, set_slice
 from symgrad.ops.control import result, scan
-from symgrad.ops.declare.forms import answers, is_traced, normal_axis, shape_of
+from symgrad.ops.declare.forms import answers, is_traced, shape_of
 from symgrad.ops.declare.leaves import make_input
 from symgrad.ops.elementwise.selection import where
 from symgrad.ops.numpy.creation import arange
@@ -51,12 +51,12 @@ def write(x: Tracer, index: Any, value: Any) -> None:
     """Write into an array: ``x[index] = value`` by integers, slices, arrays of integers, and masks."""
     refuse_argument(x)
     trace, index, value = x.owner, settled(index), settled(value)
-    if isinstance(index, Tracer) and index.dtype.kind == "b" and (known := index.known()) is not None:
-        index = known
     value = value if type(value) in {bool, int, float} else lift(value)  # a number stays weak: it must fit
     if isinstance(index, Tracer) and index.dtype.kind == "b":
-        assign(x, masked(x, index, value))
-        return
+        if (known := index.known()) is None:
+            assign(x, masked(x, index, value))
+            return
+        index = known
     if type(value) is Selected:
         raise value.unknown("an assignment of it through something else than its mask")
     if is_mask(index, x) and np.ndim(value) == 0:
@@ -121,8 +121,10 @@ def scatter(op: Op, x: Tracer, arrays: dict[int, Any], value: Any, *, apart: boo
 
 def _written(x: Tracer, arrays: dict[int, Any], source: Any, *, apart: bool) -> tuple[list[Any], Any]:
     """Give the index arrays, and what is written through them, one axis together, where a gather has it."""
-    axes = tuple(arrays)
-    indices, part = flat_indices(list(arrays.values()))
+    axes, indices = tuple(arrays), [*arrays.values()]
+    part = shapes.broadcast(*[shape_of(a) for a in indices])
+    if len(part) > 1:  # so that the order of writes is clear
+        indices = [np.reshape(broadcast_written(lift(a), part), (-1,)) for a in indices]
     rest = [d for k, d in enumerate(x.node.shape) if k not in axes]
     start = 0 if apart else first_axis(axes)
     source = broadcast_written(source, (*rest[:start], *part, *rest[start:]))
@@ -131,14 +133,6 @@ def _written(x: Tracer, arrays: dict[int, Any], source: Any, *, apart: bool) -> 
     if apart and first_axis(axes) and part:  # NumPy has the index arrays' axes in front here, the op in their place
         source = np.moveaxis(source, 0, first_axis(axes))
     return indices, source
-
-
-def flat_indices(arrays: list[Any]) -> tuple[list[Any], tuple[Any, ...]]:
-    """Give index arrays one axis, so that the order of writes is clear; also return the shape they had together."""
-    part = shapes.broadcast(*[shape_of(a) for a in arrays])
-    if len(part) < 2:
-        return arrays, part
-    return [np.reshape(broadcast_written(lift(a), part), (-1,)) for a in arrays], part
 
 
 def last_writes(
@@ -179,7 +173,8 @@ def at_places(ufunc: np.ufunc, a: Any, indices: Any, b: Any = None) -> None:
         count = "second operand needed for ufunc" if ufunc.nin > 1 else "second operand provided when ufunc is unary"
         raise ArgumentValueError(count if ufunc.nin < 3 else "Only unary and binary ufuncs supported", line=user_line())
     refuse_argument(a)
-    indices, others = settled(indices), [] if b is None else [_array_of(b)]
+    value = lift(settled(b))  # an array: its dtype a number of Python's has, too
+    indices, others = settled(indices), [] if b is None else [value if is_traced(value) else np.asarray(value)]
     entries = expand(a, indices)
     kind = ufunc.resolve_dtypes((a.dtype, *[v.dtype for v in others], None))[-1]
     if not np.can_cast(kind, a.dtype, "same_kind"):
@@ -198,12 +193,6 @@ def at_places(ufunc: np.ufunc, a: Any, indices: Any, b: Any = None) -> None:
         scatter(add_at, place, arrays, others[0] if ufunc is np.add else -others[0], apart=apart)
         return
     _folded_at(ufunc, place, arrays, others, apart=apart)
-
-
-def _array_of(value: Any) -> Any:
-    """Return an operand as an array, whose dtype a number of Python's has, too."""
-    value = lift(settled(value))
-    return value if is_traced(value) else np.asarray(value)
 
 
 def _folded_at(ufunc: np.ufunc, x: Tracer, arrays: dict[int, Any], others: list[Any], *, apart: bool) -> None:
@@ -269,7 +258,7 @@ def _step_of(ufunc: np.ufunc, rows: list[Node]) -> Program:
         return Program(tuple(inputs), (made.node, made.node), now.function)
 
 
-def _require_traced(name: str, a: Any, instead: str, *, static: bool = True) -> Tracer:
+def require_traced(name: str, a: Any, instead: str, *, static: bool = True) -> Tracer:
     """Check that a written array is a traced one, of known extents where that is needed."""
     if type(a) is not Tracer:
         raise MutationError(
@@ -304,7 +293,7 @@ def fill_flat(a: Tracer, values: Any) -> None:
     """As ``a.flat = values``."""
     values = lift(settled(values))
     if np.ndim(values):
-        a = _require_traced("ndarray.flat", a, "x[...] = values")
+        a = require_traced("ndarray.flat", a, "x[...] = values")
         values = _repeated(values, a.size)
     setitem(a if not np.ndim(values) else _elements(a), ..., values)
 
@@ -312,7 +301,7 @@ def fill_flat(a: Tracer, values: Any) -> None:
 @answers(np.copyto)
 def copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) -> None:
     """As `numpy.copyto` into a traced array."""
-    a = _require_traced("copyto", dst, "x[...] = value", static=False)
+    a = require_traced("copyto", dst, "x[...] = value", static=False)
     source = lift(src) if is_traced(src) else np.asarray(src)
     if casting == "unsafe":
         src = source.astype(a.dtype)
@@ -339,7 +328,7 @@ def copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) ->
 @answers(np.put)
 def put(a: Any, ind: Any, v: Any, mode: str = "raise") -> None:
     """As `numpy.put` into a traced array, with known indices or as many values as indices."""
-    a = _require_traced("put", a, "x.flat[indices] = values")
+    a = require_traced("put", a, "x.flat[indices] = values")
     ind = np.ravel(lift(ind))
     if mode not in {"raise", "wrap", "clip"}:
         raise ArgumentValueError(f"clipmode must be one of 'clip', 'raise', or 'wrap' (got {mode!r})")
@@ -351,7 +340,7 @@ def put(a: Any, ind: Any, v: Any, mode: str = "raise") -> None:
 @answers(np.putmask)
 def putmask(a: Any, mask: Any, values: Any) -> None:
     """As `numpy.putmask` into a traced array."""
-    a = _require_traced("putmask", a, "x[mask] = values[mask]")
+    a = require_traced("putmask", a, "x[mask] = values[mask]")
     values = _repeated(values, a.size)
     whole = np.reshape(values, a.shape) if np.ndim(values) else values
     source = Tracer(operand(a.owner, whole, a.dtype), a.owner)
@@ -362,7 +351,7 @@ def putmask(a: Any, mask: Any, values: Any) -> None:
 @answers(np.place)
 def place(arr: Any, mask: Any, vals: Any) -> None:
     """As `numpy.place` into a traced array: a known mask, or one number."""
-    a = _require_traced("place", arr, "x[mask] = values")
+    a = require_traced("place", arr, "x[mask] = values")
     mask, vals = lift(mask), np.ravel(lift(vals))
     if shapes.size(shape_of(mask)) != a.size:
         raise ShapeError("place: mask and data must be the same size")
@@ -379,31 +368,11 @@ def place(arr: Any, mask: Any, vals: Any) -> None:
     setitem(_elements(a), places, _repeated(vals, len(places)))
 
 
-@answers(np.put_along_axis)
-def put_along_axis(arr: Any, indices: Any, values: Any, axis: Any) -> None:
-    """As `numpy.put_along_axis` into a traced array."""
-    a = _require_traced("put_along_axis", arr, "x[indices] = values")
-    indices = lift(indices)
-    if axis is None:
-        if indices.ndim != 1:
-            raise ShapeError("when axis=None, `indices` must have a single dimension.")
-        setitem(_elements(a), indices, values)
-        return
-    if indices.ndim != a.ndim:
-        raise ShapeError("`indices` and `arr` must have the same number of dimensions")
-    along = normal_axis(axis, a.ndim)
-    places: list[Any] = [
-        np.reshape(np.arange(extent), [-1 if d == k else 1 for d in range(a.ndim)]) for k, extent in enumerate(a.shape)
-    ]
-    places[along] = indices
-    setitem(a, tuple(places), values)
-
-
 @answers(np.fill_diagonal)
 def fill_diagonal(a: Any, val: Any, wrap: bool = False) -> None:
     """As `numpy.fill_diagonal` of a traced array."""
     equal = type(a) is Tracer and len({*a.node.shape}) == 1
-    a = _require_traced("fill_diagonal", a, "x[np.arange(n), np.arange(n)] = value", static=not equal)
+    a = require_traced("fill_diagonal", a, "x[np.arange(n), np.arange(n)] = value", static=not equal)
     if a.ndim < 2 or (a.ndim > 2 and len(set(a.shape)) > 1):
         raise MutationError(
             f"np.fill_diagonal of an array of shape {a.shape}", line=user_line(),
@@ -419,8 +388,3 @@ def fill_diagonal(a: Any, val: Any, wrap: bool = False) -> None:
     count = len(range(0, min(end, a.size), step))
     values = lift(val)
     setitem(_elements(a)[0 : min(end, a.size) : step], ..., _repeated(values, count) if np.ndim(values) else values)
-
-
-def put_method(self: Tracer, indices: Any, values: Any, mode: str = "raise") -> None:
-    """As `ndarray.put`."""
-    put(self, settled(indices), settled(values), mode)

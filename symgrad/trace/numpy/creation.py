@@ -32,22 +32,10 @@ from symgrad.trace.inplace.local import LocalArray, call_function, fresh, lent, 
 from symgrad.trace.lines import located, user_line
 from symgrad.trace.nested import settled, touches
 from symgrad.trace.numpy.answers import GIVES_ARRAYS
-from symgrad.trace.state import Trace, current
+from symgrad.trace.state import current
 from symgrad.trace.tracer import Extent, Tracer, as_array, as_node, record
 
-Arguments = tuple[Any, ...]
-Keywords = dict[str, Any]
-
-
-def _argument(args: Arguments, kwargs: Keywords, place: int, name: str) -> Any:
-    return args[place] if len(args) > place else kwargs.get(name)
-
-
-def _trace() -> Trace:
-    trace = current()
-    if trace is None:
-        raise AssertionError("a creation function is replaced outside of a trace")
-    return trace
+_trace: Callable[[], Any] = current  # what is replaced is asked in a trace alone
 
 
 def stretched(value: Any, shape: Any, dtype: Any) -> Tracer:
@@ -68,7 +56,7 @@ def _made(when_traced: Callable[..., Any]) -> Callable[..., Any]:
     It takes NumPy's function and its arguments.
     """
 
-    def make(original: Any, args: Arguments, kwargs: Keywords) -> Any:
+    def make(original: Any, *args: Any, **kwargs: Any) -> Any:
         args, kwargs = settled(args), settled(kwargs)
         if touches(args) or touches(kwargs):
             return when_traced(original, *args, **kwargs)
@@ -80,13 +68,6 @@ def _made(when_traced: Callable[..., Any]) -> Callable[..., Any]:
 
 def _filler(value: float) -> Callable[..., Any]:
     return lambda _original, shape, dtype=None, *_, **__: stretched(np.asarray(value), shape, dtype or np.float64)
-
-
-def _full_like(
-    _original: Any, a: Any, fill_value: Any, dtype: Any = None, *_: Any, shape: Any = None, **__: Any,
-) -> Any:
-    a = lift(a)
-    return stretched(fill_value, a.shape if shape is None else shape, dtype or a.dtype)
 
 
 # -- arrays of what the user has
@@ -111,15 +92,13 @@ def _new_copy(x: Any) -> Tracer:
     return as_array(Tracer(as_node(_trace(), x), _trace()))  # type: ignore[no-any-return]
 
 
-def _array(original: Any, args: Arguments, kwargs: Keywords) -> Any:
-    value, copy = coefficients(settled(_argument(args, kwargs, 0, "object"))), kwargs.get("copy", True)
-    if not asks(copy):
-        made = _asarray(original, args, {k: v for k, v in kwargs.items() if k != "ndmin"})
-        return _of_rank(made, kwargs.get("ndmin", 0))
+def _array(original: Any, object: Any, dtype: Any = None, *, ndmin: Any = 0, **how: Any) -> Any:  # NumPy's names
+    value = coefficients(settled(object))
+    if not asks(how.get("copy", True)):
+        return _of_rank(_asarray(original, object, dtype, **how), ndmin)
     if not touches(value):
-        return fresh(original(value, *args[1:], **{k: v for k, v in kwargs.items() if k != "object"}))
-    made = _new_copy(_stacked(value, _argument(args, kwargs, 1, "dtype"), original.__name__))
-    return _new_copy(_of_rank(made, kwargs.get("ndmin", 0)))
+        return fresh(original(value, dtype, ndmin=ndmin, **how))
+    return _new_copy(_of_rank(_new_copy(_stacked(value, dtype, original.__name__)), ndmin))
 
 
 def _of_rank(made: Any, least: int) -> Any:
@@ -127,35 +106,32 @@ def _of_rank(made: Any, least: int) -> Any:
     return np.expand_dims(made, tuple(range(least - made.ndim))) if made.ndim < least else made
 
 
-def _asarray(original: Any, args: Arguments, kwargs: Keywords) -> Any:
+def _asarray(original: Any, a: Any, dtype: Any = None, *order: Any, **how: Any) -> Any:
     """As np.asarray and np.asanyarray: an array itself where NumPy gives it back."""
-    name = "object" if "object" in kwargs else "a"
-    value, dtype = coefficients(_argument(args, kwargs, 0, name)), _argument(args, kwargs, 1, "dtype")
+    value = coefficients(a)
     if touches(value):
-        if asks(kwargs.get("copy")):
+        if asks(how.get("copy")):
             return _new_copy(_stacked(settled(value), dtype, original.__name__))
         same = dtype is None or getattr(value, "dtype", None) == np.dtype(dtype)
-        order = _argument(args, kwargs, 2, "order")
+        (laid,) = order or (how.get("order"),)
         if type(value) is LocalArray and same:
-            return value.in_order(order)
+            return value.in_order(laid)
         made = as_array(_stacked(settled(value), None if same else dtype, original.__name__))
-        return _in_order(made, f"{original.__name__}(..., order={order!r})") if order in {"C", "F"} else made
-    rest, keywords = args[1:], {k: v for k, v in kwargs.items() if k != name}
+        return _in_order(made, f"{original.__name__}(..., order={laid!r})") if laid in {"C", "F"} else made
     if type(value) is LocalArray:
         given = value.lent()
-        result = original(given, *rest, **keywords)
+        result = original(given, dtype, *order, **how)
         return value if result is given else wrapped(result)
-    result = original(settled(value), *rest, **keywords)
+    result = original(settled(value), dtype, *order, **how)
     return fresh(result) if isinstance(value, (list, tuple, int, float, np.generic)) else result
 
 
-def _ascontiguousarray(original: Any, args: Arguments, kwargs: Keywords) -> Any:
-    value = _argument(args, kwargs, 0, "a")
-    if not touches(value):
-        return _asarray(original, args, kwargs)
-    made = _stacked(settled(value), _argument(args, kwargs, 1, "dtype"), original.__name__)
+def _ascontiguousarray(original: Any, a: Any, dtype: Any = None, **how: Any) -> Any:
+    if not touches(a):
+        return _asarray(original, a, dtype, **how)
+    made = _stacked(settled(a), dtype, original.__name__)
     made = made if made.ndim else made[None]
-    return _in_order(made, original.__name__) if made is settled(value) else made
+    return _in_order(made, original.__name__) if made is settled(a) else made
 
 
 def _in_order(made: Tracer, name: str) -> Tracer:
@@ -232,27 +208,23 @@ def _eye(_original: Any, N: Any, M: Any = None, k: Any = 0, dtype: Any = None, *
     return _new_copy(np.equal(i[:, None], j[None, :]).astype(dtype or np.float64))
 
 
-def _diagonal_places(_original: Any, args: Arguments, kwargs: Keywords) -> Any:
-    n, ndim = _argument(args, kwargs, 0, "n"), args[1] if len(args) > 1 else kwargs.get("ndim", 2)
-    return (_made(_arange)(np.arange, (n,), {}),) * ndim
+def _diagonal_places(_original: Any, n: Any, ndim: Any = 2) -> Any:
+    return (_made(_arange)(np.arange, n),) * ndim
 
 
-def _diagonal_places_of(original: Any, args: Arguments, kwargs: Keywords) -> Any:
+def _diagonal_places_of(original: Any, arr: Any) -> Any:
     """As np.diag_indices_from, whose own Python computes with the extents."""
-    x = settled(_argument(args, kwargs, 0, "arr"))
+    x = settled(arr)
     if not is_traced(x) or x.ndim < 2 or len({*x.node.shape}) > 1:
-        return original(*args, **kwargs)
-    return _diagonal_places(original, (x.shape[0], x.ndim), {})
+        return original(arr)
+    return _diagonal_places(original, x.shape[0], x.ndim)
 
 
-def _linspace(original: Any, args: Arguments, kwargs: Keywords) -> Any:
+def _linspace(original: Any, start: Any, stop: Any, num: Any = 50, *args: Any, **kwargs: Any) -> Any:
     """As np.linspace; NumPy's protocol does not look at the number of points, which may be an unknown extent."""
-    num = _argument(args, kwargs, 2, "num")
     if type(num) is not Extent:
-        return _new(original, args, kwargs)
-    start, stop = [settled(_argument(args, kwargs, k, name)) for k, name in enumerate(("start", "stop"))]
-    rest = {k: v for k, v in kwargs.items() if k not in {"start", "stop", "num"}}
-    return spaced(start, stop, _places(num), *args[3:], **rest)
+        return _new(original, start, stop, num, *args, **kwargs)
+    return spaced(settled(start), settled(stop), _places(num), *args, **kwargs)
 
 
 _new = _made(lambda original, *args, **kwargs: call_function(original, args, kwargs))
@@ -260,29 +232,28 @@ _new = _made(lambda original, *args, **kwargs: call_function(original, args, kwa
 def _like_arrays(maker: Callable[..., Any]) -> Callable[..., Any]:
     """Return a maker for which ``like=`` an array, traced or not, asks for what it makes: an array of NumPy's kind."""
 
-    def make(original: Any, args: Arguments, kwargs: Keywords) -> Any:
-        if "like" in kwargs:
-            like = settled(kwargs["like"])
-            if not (is_traced(like) or type(like) is np.ndarray):
-                return original(*args, **kwargs)  # another kind's own answer, or NumPy's refusal
-            kwargs = {k: v for k, v in kwargs.items() if k != "like"}
-        return maker(original, args, kwargs)
+    def make(original: Any, args: Any, kwargs: Any) -> Any:
+        like = settled(kwargs.get("like"))
+        if "like" in kwargs and not (is_traced(like) or type(like) is np.ndarray):
+            return original(*args, **kwargs)  # another kind's own answer, or NumPy's refusal
+        return maker(original, *args, **{k: v for k, v in kwargs.items() if k != "like"})
 
     return make
 
 
-def _with_places(original: Any, args: Arguments, kwargs: Keywords) -> Any:
+def _with_places(original: Any, arr: Any) -> Any:
     """Go through an array as np.ndenumerate does, which sees what is written meanwhile."""
-    if kwargs or len(args) != 1 or not (touches(args) or type(args[0]) is LocalArray):
-        return original(*lent(args), **kwargs)
-    x: Any = lift(args[0]) if isinstance(args[0], (list, tuple)) else args[0]
+    if not (touches(arr) or type(arr) is LocalArray):
+        return original(lent(arr))
+    x: Any = lift(arr) if isinstance(arr, (list, tuple)) else arr
     return ((place, x[place]) for place in np.ndindex(*x.shape))
 
 
 _MAKERS: dict[str, Callable[..., Any]] = {
     "zeros": _made(_filler(0)), "ones": _made(_filler(1)), "empty": _made(_filler(0)),
     "full": _made(lambda _original, shape, fill_value, dtype=None, *_, **__: stretched(fill_value, shape, dtype)),
-    "full_like": _made(_full_like),
+    "full_like": _made(lambda _original, a, fill_value, dtype=None, *_, shape=None, **__: stretched(
+        fill_value, lift(a).shape if shape is None else shape, dtype or lift(a).dtype)),
     "array": _array, "asarray": _asarray, "asanyarray": _asarray,
     "ascontiguousarray": _ascontiguousarray, "asfortranarray": _ascontiguousarray,
     "arange": _made(_arange), "eye": _made(_eye),
@@ -335,6 +306,10 @@ def of_lists(original: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> An
 _warned: set[Line | None] = set()
 
 
+NO_DRAWS = frozenset({"seed", "get_state", "set_state", "getstate", "setstate"})
+"""Functions of the modules of random numbers that draw none."""
+
+
 def frozen(module: str) -> Callable[..., Any]:
     """Return what answers the functions of a module that draw random numbers."""
 
@@ -359,15 +334,3 @@ def frozen(module: str) -> Callable[..., Any]:
         return original(*lent(args), **lent(kwargs))
 
     return draw
-
-
-DRAWS = frozenset({
-    "beta", "betavariate", "binomial", "bytes", "chisquare", "choice", "choices", "default_rng", "dirichlet",
-    "exponential", "expovariate", "f", "gamma", "gammavariate", "gauss", "geometric", "getrandbits", "gumbel",
-    "hypergeometric", "laplace", "logistic", "lognormal", "lognormvariate", "logseries", "multinomial",
-    "multivariate_normal", "negative_binomial", "noncentral_chisquare", "noncentral_f", "normal", "normalvariate",
-    "pareto", "paretovariate", "permutation", "poisson", "power", "rand", "randbytes", "randint", "randn", "random",
-    "random_integers", "random_sample", "randrange", "ranf", "rayleigh", "sample", "shuffle", "standard_cauchy",
-    "standard_exponential", "standard_gamma", "standard_normal", "standard_t", "triangular", "uniform", "vonmises",
-    "vonmisesvariate", "wald", "weibull", "weibullvariate", "zipf",
-})

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.errors import ConcretizationError, SymgradError, UnsupportedError
+from symgrad.errors import ConcretizationError, IndexOutOfBounds, UnsupportedError
 from symgrad.ir.index.shapes import is_static, simplified
 from symgrad.ops.arrays.copies import fresh
 from symgrad.ops.arrays.indexing import gather as picked
@@ -22,10 +22,6 @@ from symgrad.trace.tracer import Extent, Tracer, as_array, outcome, viewing
 FEW = 10_000
 """Integers of an index from outside that are read by value, and compared at each call: places that are known are views
 and diagonals, with no check; more of them are read as they are."""
-
-
-class BadIndex(SymgradError, IndexError):  # noqa: N818 - stands beside IndexError
-    """An index that the array's shape does not have."""
 
 
 @unwatched
@@ -107,7 +103,7 @@ def leading(mask: Any, x: Tracer) -> Any:
     """Check that a mask has the shape of an array's first axes."""
     have, want = mask.node.shape, x.node.shape[: mask.ndim]
     if have != want or (x.ndim and not mask.ndim):
-        raise BadIndex(
+        raise IndexOutOfBounds(
             f"boolean index did not match indexed array: its shape is {have} and the array's there {want}",
             line=user_line(),
         )
@@ -121,9 +117,9 @@ def expand(x: Tracer, index: Any) -> list[Any]:
     dots = [k for k, item in enumerate(items) if item is Ellipsis]
     taken = sum(len(part) for k, part in enumerate(parts) if k not in dots and part[0] is not None)
     if taken > x.ndim:
-        raise BadIndex(f"too many indices: {taken} for an array of {x.ndim} axes {x!r}", line=user_line())
+        raise IndexOutOfBounds(f"too many indices: {taken} for an array of {x.ndim} axes {x!r}", line=user_line())
     if len(dots) > 1:
-        raise BadIndex("an index can only have a single ellipsis ('...')", line=user_line())
+        raise IndexOutOfBounds("an index can only have a single ellipsis ('...')", line=user_line())
     if not dots:
         items.append(Ellipsis)
         parts.append([Ellipsis])
@@ -135,7 +131,7 @@ def expand(x: Tracer, index: Any) -> list[Any]:
         if mask is not None and mask.dtype.kind == "b":
             have = x._node.shape[axis : axis + mask.ndim]  # noqa: SLF001 - the tracer's shape without Extent objects
             if have != mask.shape:
-                raise BadIndex(
+                raise IndexOutOfBounds(
                     f"boolean index did not match indexed array along axis {axis}: its shape is {mask.shape} "
                     f"and the array's there {have}", line=user_line(),
                 )
@@ -147,7 +143,8 @@ def expand(x: Tracer, index: Any) -> list[Any]:
 def normal(item: Any) -> list[Any]:
     """Turn one entry of an index into integers, slices, None, Ellipsis or arrays of integers."""
     if isinstance(item, slice):
-        return [slice(*map(bound, (item.start, item.stop, item.step)))]
+        ends = settled([item.start, item.stop, item.step])  # a traced one is as it is in this call, with a guard
+        return [slice(*[end.as_index() if hasattr(type(end), "as_index") else end for end in ends])]
     if item is None or item is Ellipsis or type(item) is Extent:
         return [item]
     by_value = is_traced(item) and (item.dtype.kind == "b" or (is_static(item.shape) and item.size <= FEW))
@@ -168,16 +165,10 @@ def normal(item: Any) -> list[Any]:
     if array.dtype.kind == "b":
         return list(np.nonzero(array))
     if array.dtype.kind not in "iu":
-        raise BadIndex(
+        raise IndexOutOfBounds(
             f"an index must be integers, slices, None, ... or arrays of integers, not {item!r}", line=user_line()
         )
     return [int(array)] if array.ndim == 0 else [array]
-
-
-def bound(value: Any) -> Any:
-    """Return a bound of a slice; a traced one as it is in this call, with a guard."""
-    value = settled(value)
-    return value.as_index() if hasattr(type(value), "as_index") else value
 
 
 def integers(item: Tracer) -> Tracer:
@@ -188,7 +179,7 @@ def integers(item: Tracer) -> Tracer:
             instead="np.where(mask, x, 0) and a sum, or a mask that is not traced",
         )
     if item.dtype.kind not in "iu":
-        raise BadIndex(f"an index must be integers, not {item.dtype}", line=user_line())
+        raise IndexOutOfBounds(f"an index must be integers, not {item.dtype}", line=user_line())
     return item
 
 
@@ -208,7 +199,7 @@ def axis_slice(x: Tracer, axis: int, entry: Any) -> tuple[Any, ...]:
     position = entry.dim if type(entry) is Extent else entry
     if type(extent) is int and type(position) is int:
         if not -extent <= position < extent:
-            raise BadIndex(
+            raise IndexOutOfBounds(
                 f"index {position} is out of bounds for axis {axis} with size {extent}", line=user_line()
             )
         return (position % extent,)
@@ -327,5 +318,5 @@ def checked_index(x: Tracer, axis: int, entry: Any) -> Any:
         return array
     if array.size and not (-extent <= array.min() and array.max() < extent):
         bad = array[(array < -extent) | (array >= extent)].flat[0]
-        raise BadIndex(f"index {bad} is out of bounds for axis {axis} with size {extent}", line=user_line())
+        raise IndexOutOfBounds(f"index {bad} is out of bounds for axis {axis} with size {extent}", line=user_line())
     return np.where(array < 0, array + extent, array)

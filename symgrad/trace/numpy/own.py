@@ -41,11 +41,13 @@ from symgrad.ir.node import Node
 from symgrad.ops.arrays.copies import checked_shape, filled, promoted
 from symgrad.ops.arrays.joining import holds_traced, lift, traced_among
 from symgrad.ops.arrays.reduce import first_value
-from symgrad.ops.arrays.views import broadcast_to
+from symgrad.ops.arrays.views import broadcast_to, reshape
 from symgrad.ops.declare.forms import ANSWERS, UNSET, answers, is_traced, is_unset, shape_of
 from symgrad.ops.numpy import padding
 from symgrad.ops.numpy.manipulation import static
+from symgrad.ops.numpy.reductions import floating, root
 from symgrad.trace.inplace.local import lent
+from symgrad.trace.inplace.writes import require_traced
 from symgrad.trace.lines import raised_in_library
 from symgrad.trace.nested import settled, touches
 from symgrad.trace.numpy.creation import MAKERS, of_lists
@@ -107,38 +109,16 @@ class _Converter:
         return made
 
 
-def _truth(value: Any) -> Any:
-    return value if is_traced(settled(value)) else bool(value)
-
-
-def _broadcast(*arrays: Any) -> Any:
-    return np.broadcast_arrays(*arrays)[0] if touches(arrays) else np.broadcast(*lent(arrays))
-
-
-def _copied(a: Any, value: Any, mask: Any) -> Any:
-    return np.where(mask, np.asarray(value, a.dtype), a)
-
-
-def _mean_of(a: Any, b: Any, out: Any = None) -> Any:
-    return np.true_divide(a, b, out=out).astype(a.dtype)
-
-
-def _size_of(extents: Any, **keywords: Any) -> Any:
-    return math.prod(extents) if type(extents) is list else np.prod(extents, **keywords)
-
-
-def _can_cast(value: Any, to: Any, casting: Any = "safe") -> bool:
-    return np.can_cast(value.dtype if is_traced(value) else value, to, casting)
-
-
 STAND_INS: dict[Any, Any] = {
-    np.can_cast: _can_cast,
-    np.broadcast: _broadcast, np.broadcast_to: _broadcast_to, np.prod: _size_of, _array_converter: _Converter,
-    _nanfunctions._copyto: _copied,  # type: ignore[attr-defined]  # noqa: SLF001 - it asks for ndarray
-    _nanfunctions._divide_by_count: _mean_of,  # type: ignore[attr-defined]  # noqa: SLF001 - so does this
+    np.can_cast: lambda value, to, casting="safe": np.can_cast(value.dtype if is_traced(value) else value, to, casting),
+    np.broadcast: lambda *arrays: np.broadcast_arrays(*arrays)[0] if touches(arrays) else np.broadcast(*lent(arrays)),
+    np.broadcast_to: _broadcast_to, _array_converter: _Converter,
+    np.prod: lambda extents, **how: math.prod(extents) if type(extents) is list else np.prod(extents, **how),
+    _nanfunctions._copyto: lambda a, value, mask: np.where(mask, np.asarray(value, a.dtype), a),  # type: ignore[attr-defined]  # noqa: SLF001 - they ask for ndarray
+    _nanfunctions._divide_by_count: lambda a, b, out=None: np.true_divide(a, b, out=out).astype(a.dtype),  # type: ignore[attr-defined]  # noqa: SLF001 - they ask for ndarray
     fromnumeric._wrapfunc: _array_method,  # type: ignore[attr-defined]  # noqa: SLF001 - it asks for a method
     _linalg._assert_stacked_square: _assert_square,  # type: ignore[attr-defined]  # noqa: SLF001 - of open extents
-    _linalg._makearray: lambda a: (lift(settled(a)), lambda made: made),  # type: ignore[attr-defined]  # noqa: SLF001
+    _linalg._makearray: lambda a: (lift(settled(a)), lambda made: made),  # type: ignore[attr-defined]  # noqa: SLF001 - of open extents
 }
 """What stands for NumPy's in its own Python alone; for the other functions stands there what users have."""
 
@@ -184,7 +164,9 @@ def _instead(value: Any) -> Any:
 
 _MODULES: dict[ModuleType, Any] = {
     warnings: SimpleNamespace(warn=lambda *_, **__: None),  # a trace does not know whether there is anything to warn of
-    builtins: SimpleNamespace(**vars(builtins) | {"bool": _truth, "len": _length}),
+    builtins: SimpleNamespace(**vars(builtins) | {
+        "bool": lambda value: value if is_traced(settled(value)) else bool(value), "len": _length,
+    }),
 }
 
 
@@ -318,17 +300,12 @@ def of_polynomials(module: ModuleType) -> dict[str, Any]:
     functions = {name: getattr(value := vars(module)[name], "original", value) for name in module.__all__}
     functions = {name: value for name, value in functions.items() if isinstance(value, _FUNCTIONS)}
     found = {name: by_numpy(value, settled) for name, value in functions.items()}
-    return {name: _mapdomain(found["mapparms"]) if name == "mapdomain" else answer for name, answer in found.items()}
 
-
-def _mapdomain(mapparms: Any) -> Any:
-    """Return what maps numbers, or a polynomial, from one interval to another."""
-
-    def mapdomain(x: Any, old: Any, new: Any) -> Any:
-        offset, scale = mapparms(old, new)
+    def mapdomain(x: Any, old: Any, new: Any) -> Any:  # of numbers or a polynomial
+        offset, scale = found["mapparms"](old, new)
         return offset + scale * (x if hasattr(x, "has_samedomain") else lift(settled(x)))
 
-    return mapdomain
+    return found | {"mapdomain": mapdomain} if "mapdomain" in found else found
 
 
 def indexed(joiner: Any, key: Any) -> Any:
@@ -347,9 +324,10 @@ for _function in (
     np.nansum, np.nanvar, np.ndim, np.outer, np.poly, np.polyadd, np.polyder, np.polyint, np.polysub, np.polyval,
     np.ptp, np.real, np.real_if_close, np.resize, np.rollaxis, np.rot90, np.shape, np.trapezoid, np.tril_indices_from,
     np.triu_indices_from, np.union1d, np.unique_all, np.unique_counts, np.unique_inverse, np.unique_values, np.unwrap,
+    np.vander,
     np.linalg.cross, np.linalg.diagonal, np.linalg.matmul, np.linalg.matrix_norm, np.linalg.matrix_power,
     np.linalg.matrix_transpose, np.linalg.outer, np.linalg.svdvals, np.linalg.tensordot, np.linalg.tensorinv,
-    np.linalg.tensorsolve, np.linalg.trace, np.linalg.vector_norm,
+    np.linalg.tensorsolve, np.linalg.trace, np.linalg.vecdot, np.linalg.vector_norm,
     *[getattr(np, name) for name in ("cumulative_prod", "cumulative_sum", "unstack") if hasattr(np, name)],  # NumPy 2.1
 ):
     answers(_function)(by_numpy(_function))
@@ -358,8 +336,10 @@ for _function in (
     np.select, np.vsplit, np.vstack,
 ):
     answers(_function)(by_numpy(_function, settled))
-_average, _pad_by_numpy, _polyfit, _take_along_axis = [
-    by_numpy(f) for f in (np.average, np.pad, np.polyfit, np.take_along_axis)]
+_average, _norm, _pad_by_numpy, _polyfit, _put_along_axis, _take_along_axis = [
+    by_numpy(f) for f in (
+        np.average, np.linalg.norm, np.pad, np.polyfit, np.put_along_axis, np.take_along_axis,
+    )]
 _ix, _piecewise = by_numpy(np.ix_, settled), by_numpy(np.piecewise, settled)
 
 
@@ -395,6 +375,32 @@ def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = Fals
     return (mean, np.full_like(mean, np.size(a, axis))) if returned else mean
 
 
+def _beside(others: Any, x: Any, dtype: Any = None) -> Any:
+    """Return a plain array beside traced ones as a traced one: it has no traced places, and takes no traced values."""
+    like = next(traced_among([settled(others)]), None)
+    plain = isinstance(x, np.ndarray) and not is_traced(x)
+    return filled(like, x, x.shape, dtype or x.dtype) if plain and like is not None else x
+
+
+@answers(np.linalg.norm, neutral={"x": 0})
+def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
+    """As `numpy.linalg.norm`: the derivative of a root of squares, or of powers, is 0 at 0."""
+    x, named = floating(x), isinstance(ord, str)
+    count = x.ndim if axis is None else len(axis) if isinstance(axis, tuple) else 1
+    if (ord is None and (axis is None or count in {1, 2})) or (count == 1 and ord == 2) or (
+            count == 2 and named and ord in {"f", "fro"}):
+        return root(np.sum(x * x, axis, keepdims=keepdims))
+    if count != 1 or named or ord in {np.inf, -np.inf, 0, 1}:
+        return _norm(x, ord, axis, keepdims)
+    zero, power = np.zeros((), x.dtype), np.asarray(ord, x.dtype)
+    terms = np.abs(x) ** power
+    if 0 < ord < 1:  # the derivative of a root is infinite at 0
+        terms = np.where(x == 0, zero, terms)
+    total = np.sum(terms, axis, keepdims=keepdims)
+    found = total ** (np.asarray(1, x.dtype) / power)
+    return found if ord < 0 else np.where(total == 0, zero, found)
+
+
 @answers(np.polyfit)
 def polyfit(
     x: Any, y: Any, deg: Any, rcond: Any = None, full: bool = False, w: Any = None, cov: Any = False,
@@ -404,8 +410,7 @@ def polyfit(
     given = [v if v is None else lift(v) for v in (x, y, w)]
     if not any(map(is_traced, given)):
         raise ArgumentError("the degree of np.polyfit is traced", instead="a number that is known while tracing")
-    like = next(v for v in given if is_traced(v))
-    x, y, w = [v if v is None or is_traced(v) else filled(like, v, v.shape, np.float64) for v in given]
+    x, y, w = [v if v is None else _beside(given, v, np.float64) for v in given]
     return _polyfit(x, y, deg, rcond, full, w, cov)
 
 
@@ -437,15 +442,18 @@ def ix_(*args: Any) -> Any:
 @answers(np.piecewise)
 def piecewise(x: Any, condlist: Any, funclist: Any, *args: Any, **kw: Any) -> Any:
     """As `numpy.piecewise`."""
-    conditions = [*traced_among([settled(condlist)])]
-    if conditions and isinstance(x, np.ndarray):  # a plain array has no traced places
-        x = filled(conditions[0], x, x.shape, x.dtype)
-    return _piecewise(x, condlist, funclist, *args, **kw)
+    return _piecewise(_beside(condlist, x), condlist, funclist, *args, **kw)
 
 
 @answers(np.take_along_axis)
 def take_along_axis(arr: Any, indices: Any, axis: Any = -1) -> Any:
     """As `numpy.take_along_axis`."""
-    if is_traced(indices) and isinstance(arr, np.ndarray):  # a plain array has no traced places
-        arr = filled(indices, arr, arr.shape, arr.dtype)
-    return _take_along_axis(arr, indices, axis)
+    return _take_along_axis(_beside(indices, arr), indices, axis)
+
+
+@answers(np.put_along_axis)
+def put_along_axis(arr: Any, indices: Any, values: Any, axis: Any) -> None:
+    """As `numpy.put_along_axis` into a traced array."""
+    arr = require_traced("put_along_axis", arr, "x[indices] = values")
+    arr, axis = (reshape(arr, shape=(arr.size,)), 0) if axis is None else (arr, axis)
+    _put_along_axis(arr, lift(indices), values, axis)

@@ -14,22 +14,17 @@ from symgrad.errors import ArgumentError, ArgumentValueError, AxisError, Symgrad
 from symgrad.ops.declare.forms import ANSWERS, is_unset
 from symgrad.ops.numpy.folds import accumulated, reduced, reduced_at
 from symgrad.trace.constants import asks, constant, is_sparse
-from symgrad.trace.inplace.local import Flat, LocalArray, wrapped
+from symgrad.trace.inplace.local import Flat, LocalArray, Standing, wrapped
 from symgrad.trace.inplace.local import call_ufunc as local_ufunc
 from symgrad.trace.inplace.views import refuse_plain, store
-from symgrad.trace.inplace.writes import at_places, fill_flat, in_place, put_method, setitem
+from symgrad.trace.inplace.writes import at_places, fill_flat, in_place, put, setitem
 from symgrad.trace.lines import is_user_code, located, user_line
 from symgrad.trace.nested import settled, touches
 from symgrad.trace.numpy.answers import GIVES_ARRAYS, answered, call_ufunc
 from symgrad.trace.numpy.indexing import getitem
-from symgrad.trace.numpy.selected import Selected
-from symgrad.trace.outside import Outside
+from symgrad.trace.numpy.selected import REDUCTIONS, Selected
 from symgrad.trace.tracer import SEQUENCES, Tracer, as_array, kind_of, lift
 
-REDUCTIONS: dict[np.ufunc, Any] = {
-    np.add: np.sum, np.multiply: np.prod, np.maximum: np.max, np.minimum: np.min,
-    np.logical_and: np.all, np.logical_or: np.any,
-}
 FOLDS: dict[str, Any] = {"reduce": reduced, "accumulate": accumulated, "reduceat": reduced_at}
 """What answers the methods of any other ufunc."""
 
@@ -232,73 +227,86 @@ METHODS = (
 )
 
 
-def _reshape(self: Tracer, *shape: Any, order: Any = "C", copy: Any = None) -> Any:
-    """As `numpy.reshape`, the shape in one argument or several."""
-    if not shape:
-        raise ArgumentError("reshape() takes a shape", line=user_line())
-    given = settled(shape[0] if len(shape) == 1 else shape)
-    return answered(np.reshape, (self, given), {"order": order, "copy": copy})
+class _Methods:
+    """What `Tracer` has of NumPy's arrays beside operators and what is a function of NumPy's."""
 
+    __getitem__, __setitem__, __array_ufunc__ = getitem, setitem, _array_ufunc
+    flat = property(Flat, fill_flat, doc="Its elements, in C order.")
 
-def _transpose(self: Tracer, *axes: Any) -> Any:
-    """As `numpy.transpose`, the axes in one argument or several."""
-    return np.transpose(self, axes[0] if len(axes) == 1 else axes or None)
+    def reshape(self: Any, *shape: Any, order: Any = "C", copy: Any = None) -> Any:
+        """As `numpy.reshape`, the shape in one argument or several."""
+        if not shape:
+            raise ArgumentError("reshape() takes a shape", line=user_line())
+        given = settled(shape[0] if len(shape) == 1 else shape)
+        return answered(np.reshape, (self, given), {"order": order, "copy": copy})
 
+    def transpose(self: Any, *axes: Any) -> Any:
+        """As `numpy.transpose`, the axes in one argument or several."""
+        return np.transpose(self, axes[0] if len(axes) == 1 else axes or None)
 
-def _flatten(self: Tracer, order: str = "C") -> Any:
-    """As `numpy.ravel`, always a copy."""
-    return np.copy(np.ravel(self, order))  # type: ignore[call-overload]
+    def flatten(self: Any, order: Any = "C") -> Any:
+        """As `numpy.ravel`, always a copy."""
+        return np.copy(np.ravel(self, order))
 
+    def astype(
+        self: Any, dtype: Any, order: Any = "K", casting: Any = "unsafe", subok: Any = True, copy: Any = True,  # noqa: ARG002
+    ) -> Any:
+        """As `ndarray.astype`; order and subok change nothing that is traced."""
+        if not asks(copy) and np.dtype(dtype) == self.dtype:
+            return self
+        result = ANSWERS["astype"](self, dtype, casting=casting)
+        return result if self.is_number else as_array(result)
 
-def _astype(
-    self: Tracer, dtype: Any, order: Any = "K", casting: Any = "unsafe", subok: Any = True, copy: Any = True,  # noqa: ARG001
-) -> Any:
-    """As `ndarray.astype`; order and subok change nothing that is traced."""
-    if not asks(copy) and np.dtype(dtype) == self.dtype:
+    def clip(self: Any, min: Any = None, max: Any = None, out: Any = None, **keywords: Any) -> Any:  # NumPy's names
+        """As `numpy.clip`."""
+        return answered(np.clip, settled((self, min, max)), settled({"out": out, **keywords}))
+
+    def compress(self: Any, condition: Any, axis: Any = None, out: Any = None) -> Any:
+        """As `numpy.compress`, which takes the condition first."""
+        return answered(np.compress, settled((condition, self)), settled({"axis": axis, "out": out}))
+
+    def copy(self: Any, order: Any = "C") -> Any:
+        """As `ndarray.copy`: of a number a number."""
+        result = answered(np.copy, (self,), {"order": order})
+        return result if self.is_number else as_array(result)
+
+    def conjugate(self) -> Any:
+        """As `ndarray.conjugate`, of real numbers."""
         return self
-    result = ANSWERS["astype"](self, dtype, casting=casting)
-    return result if self.is_number else as_array(result)
 
+    conj = conjugate
 
-def _clip(self: Tracer, min: Any = None, max: Any = None, out: Any = None, **keywords: Any) -> Any:  # NumPy's names
-    """As `numpy.clip`."""
-    return answered(np.clip, settled((self, min, max)), settled({"out": out, **keywords}))
+    def fill(self: Any, value: Any) -> None:
+        """As `ndarray.fill`."""
+        if np.ndim(value):
+            raise ArgumentValueError("x.fill(value) takes a number", line=user_line(), instead="x[...] = value")
+        setitem(self, ..., value)
 
+    def put(self: Any, indices: Any, values: Any, mode: str = "raise") -> None:
+        """As `ndarray.put`."""
+        put(self, settled(indices), settled(values), mode)
 
-def _compress(self: Tracer, condition: Any, axis: Any = None, out: Any = None) -> Any:
-    """As `numpy.compress`, which takes the condition first."""
-    return answered(np.compress, settled((condition, self)), settled({"axis": axis, "out": out}))
+    def sort(self: Any, *args: Any, **options: Any) -> None:
+        """As `ndarray.sort`."""
+        setitem(self, ..., np.sort(self, *args, **options))
 
+    def partition(self: Any, *args: Any, **options: Any) -> None:
+        """As `ndarray.partition`."""
+        setitem(self, ..., np.partition(self, *args, **options))
 
-def _copy(self: Tracer, order: Any = "C") -> Any:
-    """As `ndarray.copy`: of a number a number."""
-    result = answered(np.copy, (self,), {"order": order})
-    return result if self.is_number else as_array(result)
+    def __divmod__(self: Any, other: Any) -> Any:
+        return self // other, self % other
 
+    def __rdivmod__(self: Any, other: Any) -> Any:
+        return other // self, other % self
 
-def _array_function(self: Tracer, func: Any, types: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:  # noqa: ARG001
-    """Answer a NumPy function."""
-    if hasattr(type(kwargs.get("out")), "traced"):
-        return NotImplemented  # it is for the local array that is written
-    result = answered(func, settled(args), settled(kwargs))
-    if func in GIVES_ARRAYS and is_user_code(sys._getframe(1).f_code.co_filename):  # noqa: SLF001 - who called it
-        return as_array(result)
-    return result
-
-
-def _fill(self: Tracer, value: Any) -> None:
-    """As `ndarray.fill`."""
-    if np.ndim(value):
-        raise ArgumentValueError("x.fill(value) takes a number", line=user_line(), instead="x[...] = value")
-    setitem(self, ..., value)
-
-
-def _sorting(function: Any) -> Any:
-    """Make a method that writes back what a function of the array gives."""
-    def method(self: Tracer, *args: Any, **options: Any) -> None:
-        setitem(self, ..., function(self, *args, **options))
-
-    return method
+    def __array_function__(self, func: Any, types: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if hasattr(type(kwargs.get("out")), "traced"):
+            return NotImplemented  # it is for the local array that is written
+        result = answered(func, settled(args), settled(kwargs))
+        if func in GIVES_ARRAYS and is_user_code(sys._getframe(1).f_code.co_filename):  # noqa: SLF001 - who called it
+            return as_array(result)
+        return result
 
 
 def install() -> None:
@@ -308,41 +316,29 @@ def install() -> None:
     for name, ufunc in OPERATORS.items():
         setattr(Tracer, f"__r{name}__", _binary(ufunc, swapped=True))
         setattr(Tracer, f"__i{name}__", _operator_in_place(ufunc))
-        setattr(LocalArray, f"__i{name}__", _local_in_place(name, ufunc))
-        setattr(Outside, f"__i{name}__", _outside_in_place(name))
+        setattr(Standing, f"__i{name}__", _standing_in_place(name))
     for name, ufunc in UNARY.items():
         setattr(Tracer, f"__{name}__", _unary(ufunc))
-    standing: Any
-    for standing in (LocalArray, Outside):
-        for name in (*OPERATORS, *COMPARISONS):
-            setattr(standing, f"__{name}__", _local_binary(name))
-        for name in OPERATORS:
-            setattr(standing, f"__r{name}__", _local_binary(name, swapped=True))
-        for name in (*UNARY, "bool", "float", "int", "index", "complex", "contains"):
-            setattr(standing, f"__{name}__", _local_unary(f"__{name}__"))
-        standing.__divmod__ = lambda self, other: wrapped(divmod(self.settle(), settled(other)))
-        standing.__rdivmod__ = lambda self, other: wrapped(divmod(settled(other), self.settle()))
+    for name in (*OPERATORS, *COMPARISONS, "divmod"):
+        setattr(Standing, f"__{name}__", _of_standing(name))
+    for name in (*OPERATORS, "divmod"):
+        setattr(Standing, f"__r{name}__", _of_standing(name, swapped=True))
+    for name in (*UNARY, "bool", "float", "int", "index", "complex", "contains"):
+        setattr(Standing, f"__{name}__", lambda self, *args, name=f"__{name}__": wrapped(
+            getattr(self.settle(), name)(*settled(args))))
     for function in METHODS:
         if function in ANSWERS:
             setattr(Tracer, function.__name__, _method(function))
-    for name, method in {
-        "reshape": _reshape, "transpose": _transpose, "flatten": _flatten, "astype": _astype, "copy": _copy,
-        "clip": _clip, "compress": _compress, "conjugate": lambda self: self, "conj": lambda self: self,
-        "fill": _fill, "sort": _sorting(np.sort), "partition": _sorting(np.partition), "put": put_method,
-        "flat": property(Flat, fill_flat, doc="Its elements, in C order."),
-        "__getitem__": getitem, "__setitem__": setitem,
-        "__array_ufunc__": _array_ufunc, "__array_function__": _array_function,
-        "__divmod__": lambda self, other: (self // other, self % other),
-        "__rdivmod__": lambda self, other: (other // self, other % self),
-    }.items():
-        setattr(Tracer, name, method)
+    for name, method in vars(_Methods).items():
+        if callable(method) or type(method) is property:
+            setattr(Tracer, name, method)
 
 
-# -- operators of local arrays and of arrays from outside: those of the array it is now
+# -- operators of what stands for an array: those of the array it is now
 
 
-def _local_binary(name: str, *, swapped: bool = False) -> Callable[[Any, Any], Any]:
-    function = getattr(operators, name if name not in {"and", "or"} else f"{name}_")
+def _of_standing(name: str, *, swapped: bool = False) -> Callable[[Any, Any], Any]:
+    function = divmod if name == "divmod" else getattr(operators, f"__{name}__")
 
     def operator(self: Any, other: Any) -> Any:
         value, other = self.settle(), settled(other)
@@ -353,29 +349,12 @@ def _local_binary(name: str, *, swapped: bool = False) -> Callable[[Any, Any], A
     return operator
 
 
-def _local_in_place(name: str, ufunc: np.ufunc) -> Callable[[LocalArray, Any], LocalArray]:
+def _standing_in_place(name: str) -> Callable[[Any, Any], Any]:
     function = getattr(operators, f"i{name}")
 
-    def operator(self: LocalArray, other: Any) -> LocalArray:
-        value, other = self.settle(), settled(other)
-        if type(value) is Tracer or touches(other):
-            in_place(self.traced(), ufunc, other)
-        else:
-            function(value, other)
+    def operator(self: Any, other: Any) -> Any:
+        other = settled(other)
+        function(self.written(traced=touches(other)), other)
         return self
 
     return operator
-
-
-def _outside_in_place(name: str) -> Callable[[Outside, Any], Outside]:
-    function = getattr(operators, f"i{name}")
-
-    def operator(self: Outside, other: Any) -> Outside:
-        function(self.written(), settled(other))
-        return self
-
-    return operator
-
-
-def _local_unary(name: str) -> Callable[..., Any]:
-    return lambda self, *args: wrapped(getattr(self.settle(), name)(*settled(args)))

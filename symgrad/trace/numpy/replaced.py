@@ -54,10 +54,10 @@ from symgrad.trace.lines import (
 )
 from symgrad.trace.nested import settled, touches
 from symgrad.trace.numpy.answers import answered
-from symgrad.trace.numpy.creation import DRAWS, MAKERS, coefficients, frozen, of_lists
+from symgrad.trace.numpy.creation import MAKERS, NO_DRAWS, coefficients, frozen, of_lists
 from symgrad.trace.numpy.own import ERRORS, POLYNOMIALS, REFUSED, indexed, of_polynomials
 from symgrad.trace.remedies import REASONS, module_of, remedy, unanswered
-from symgrad.trace.state import active, beside, current
+from symgrad.trace.state import active, beside, current, during
 from symgrad.trace.tracer import ASKED
 
 
@@ -121,58 +121,53 @@ class Indexed(Replaced):
         return indexed(self.original, key) if current() is not None and touches(key) else self.original[key]
 
 
-class Vectorized(Replaced):
-    """A stand-in for the call of an `np.vectorize`: of traced arrays its function is called for each element."""
-
-    def __call__(self, own: Any, *args: Any, **kwargs: Any) -> Any:
-        """Call it as NumPy does, in another way where it gets a traced value in this thread's trace."""
-        if current() is None or not touches((args, kwargs)):
-            return self.original(own, *args, **kwargs)
-        if module_of(own.pyfunc) == "math":
-            raise UnsupportedError(
-                f"np.vectorize of math.{own.pyfunc.__name__}, of traced arrays", line=user_line(),
-                instead=f"{remedy(own.pyfunc)}, of arrays",
-            )
-        given = dict(enumerate(args)) | kwargs
-        signature = own._in_and_out_core_dims  # noqa: SLF001 - what NumPy reads of signature=
-        plain = {int, float} if signature is None else set[type]()
-        mapped = [place for place in given if place not in own.excluded and type(given[place]) not in plain]
-        if not callable(own.pyfunc):
-            raise UnsupportedError(
-                "np.vectorize without a function, of traced arrays", line=user_line(),
-                instead="sg.vmap(f)(x), or the function on arrays itself")
-        if not mapped and signature is None:
-            return own.pyfunc(*args, **kwargs)
-        inner, outer = signature or ([()] * len(mapped), None)
-        if len(inner) != len(mapped):
-            raise ArgumentError(
-                f"np.vectorize(..., signature={own.signature!r}) takes {len(inner)} arguments, not {len(mapped)}",
-                line=user_line())
-        sizes: dict[str, Any] = {}
-        arrays = [lift(settled(given[place])) for place in mapped]
-        shape: Any = np.broadcast_shapes(*[
-            x.shape[: x.ndim - len(_cored(own, x, names, sizes))] for x, names in zip(arrays, inner, strict=True)])
-        if not all(type(extent) is int and extent for extent in shape):
-            raise UnsupportedError(
-                "np.vectorize over unknown extents, or none", line=user_line(), instead="sg.vmap(f)(x)")
-        arrays = [np.broadcast_to(x, (*shape, *[sizes[n] for n in names]))
-                  for x, names in zip(arrays, inner, strict=True)]
-        rows = zip(*[[one[place] for place in np.ndindex(*shape)] for one in arrays], strict=True)
-        calls = [given | dict(zip(mapped, row, strict=True)) for row in rows]
-        found = [own.pyfunc(*[call[k] for k in range(len(args))], **{k: call[k] for k in kwargs}) for call in calls]
-        several = isinstance(found[0], tuple)
-        results = [[lift(settled(v)) for v in each] for each in (zip(*found, strict=True) if several else [found])]
-        outer = [()] * len(results) if outer is None else outer
-        if len(outer) != len(results):
-            raise ArgumentValueError(
-                f"np.vectorize(..., signature={own.signature!r}) of a function of {len(results)} results",
-                line=user_line())
-        cores = [tuple([sizes[n] for n in _cored(own, each[0], names, sizes)])
-                 for each, names in zip(results, outer, strict=True)]
-        made = tuple([np.reshape(np.stack([np.broadcast_to(v, core) for v in each]), (*shape, *core))
-                      for each, core in zip(results, cores, strict=True)])
-        made = tuple([x.astype(kind) for x, kind in zip(made, own.otypes, strict=True)]) if own.otypes else made
-        return made if several else made[0]
+def _vectorized(own: Any, *args: Any, **kwargs: Any) -> Any:
+    """As the call of an `np.vectorize`: of traced arrays its function is called for each element."""
+    if module_of(own.pyfunc) == "math":
+        raise UnsupportedError(
+            f"np.vectorize of math.{own.pyfunc.__name__}, of traced arrays", line=user_line(),
+            instead=f"{remedy(own.pyfunc)}, of arrays",
+        )
+    given = dict(enumerate(args)) | kwargs
+    signature = own._in_and_out_core_dims  # noqa: SLF001 - what NumPy reads of signature=
+    plain = {int, float} if signature is None else set[type]()
+    mapped = [place for place in given if place not in own.excluded and type(given[place]) not in plain]
+    if not callable(own.pyfunc):
+        raise UnsupportedError(
+            "np.vectorize without a function, of traced arrays", line=user_line(),
+            instead="sg.vmap(f)(x), or the function on arrays itself")
+    if not mapped and signature is None:
+        return own.pyfunc(*args, **kwargs)
+    inner, outer = signature or ([()] * len(mapped), None)
+    if len(inner) != len(mapped):
+        raise ArgumentError(
+            f"np.vectorize(..., signature={own.signature!r}) takes {len(inner)} arguments, not {len(mapped)}",
+            line=user_line())
+    sizes: dict[str, Any] = {}
+    arrays = [lift(settled(given[place])) for place in mapped]
+    shape: Any = np.broadcast_shapes(*[
+        x.shape[: x.ndim - len(_cored(own, x, names, sizes))] for x, names in zip(arrays, inner, strict=True)])
+    if not all(type(extent) is int and extent for extent in shape):
+        raise UnsupportedError(
+            "np.vectorize over unknown extents, or none", line=user_line(), instead="sg.vmap(f)(x)")
+    arrays = [np.broadcast_to(x, (*shape, *[sizes[n] for n in names]))
+              for x, names in zip(arrays, inner, strict=True)]
+    rows = zip(*[[one[place] for place in np.ndindex(*shape)] for one in arrays], strict=True)
+    calls = [given | dict(zip(mapped, row, strict=True)) for row in rows]
+    found = [own.pyfunc(*[call[k] for k in range(len(args))], **{k: call[k] for k in kwargs}) for call in calls]
+    several = isinstance(found[0], tuple)
+    results = [[lift(settled(v)) for v in each] for each in (zip(*found, strict=True) if several else [found])]
+    outer = [()] * len(results) if outer is None else outer
+    if len(outer) != len(results):
+        raise ArgumentValueError(
+            f"np.vectorize(..., signature={own.signature!r}) of a function of {len(results)} results",
+            line=user_line())
+    cores = [tuple([sizes[n] for n in _cored(own, each[0], names, sizes)])
+             for each, names in zip(results, outer, strict=True)]
+    made = tuple([np.reshape(np.stack([np.broadcast_to(v, core) for v in each]), (*shape, *core))
+                  for each, core in zip(results, cores, strict=True)])
+    made = tuple([x.astype(kind) for x, kind in zip(made, own.otypes, strict=True)]) if own.otypes else made
+    return made if several else made[0]
 
 
 def _cored(own: Any, x: Any, names: Any, sizes: dict[str, Any]) -> Any:
@@ -186,17 +181,6 @@ def _cored(own: Any, x: Any, names: Any, sizes: dict[str, Any]) -> Any:
             f"np.vectorize(..., signature={own.signature!r}) of an array of shape {x.shape}, which is to end in "
             f"({','.join(names)}){known}", line=user_line())
     return names
-
-
-class OfPolynomial(Replaced):
-    """A stand-in for a method of NumPy's polynomials that asks for values of coefficients, where these are traced."""
-
-    @passes_on
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Call the method itself, or what answers it."""
-        held = [list(vars(a).values()) if isinstance(a, (np.poly1d, ABCPolyBase)) else a for a in args]
-        traced = current() is not None and touches((held, kwargs))
-        return (self.when_traced if traced else self.original)(*args, **kwargs)
 
 
 def _poly1d(own: np.poly1d, c_or_r: Any, r: Any = False, variable: Any = None) -> None:
@@ -328,12 +312,13 @@ class _WithSites(ModuleType):
 
 
 class InPython(Replaced):
-    """A stand-in for a function of NumPy's that has an answer for traced values, whoever calls it."""
+    """A stand-in for what has an answer for traced values, whoever calls it; polynomials may hold such."""
 
     @passes_on
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Call the function itself, or what answers it."""
-        if current() is None or not (touches(args) or touches(kwargs)):
+        """Call the function or method itself, or what answers it."""
+        held = [vars(a) if isinstance(a, (np.poly1d, ABCPolyBase)) else a for a in args]
+        if current() is None or not touches((held, kwargs)):
             return self.original(*args, **kwargs)
         try:
             return self.when_traced(*args, **kwargs)
@@ -351,12 +336,8 @@ def in_python(*, traced: bool = True) -> Iterator[None]:
     """Let SciPy's own Python run on traced values, or be run by one that asks nobody."""
     if traced:
         _put_inside()
-    before, active.scipy = active.scipy, int(traced)
-    try:
-        with np.errstate(all="ignore") if traced else nullcontext():  # of numbers that are dropped
-            yield
-    finally:
-        active.scipy = before
+    with during(active, scipy=int(traced)), np.errstate(all="ignore") if traced else nullcontext():  # what is dropped
+        yield
 
 
 class OfScipy(Replaced):
@@ -441,16 +422,6 @@ class Method(OfScipy):
         return f"scipy.stats.{name}" + (f".{self.name}" if self.name[0] != "_" else "")
 
 
-class Met(Replaced):
-    """A stand-in for a method of a class whose objects hold arrays of their own, and may meet traced values."""
-
-    def __call__(self, own: Any, *args: Any, **kwargs: Any) -> Any:
-        """Call the method itself, or what answers for it."""
-        if current() is None or not (touches(args) or touches(kwargs)):
-            return self.original(own, *args, **kwargs)
-        return self.when_traced(self.name, own, args, kwargs)
-
-
 _met: dict[str, tuple[Sequence[str], Callable[..., Any]]] = {}
 
 
@@ -461,7 +432,7 @@ def methods(package: str, modules: Sequence[str], names: Sequence[str], answer: 
         package: where the classes are.
         modules: the modules that define them.
         names: the methods.
-        answer: ``answer(name, object, args, kwargs)``.
+        answer: ``answer(name, object, *args, **kwargs)``.
     """
     _met.update({f"{package}.{module}": (names, answer) for module in modules})
 
@@ -491,11 +462,8 @@ class Cached(Replaced):
 @contextmanager
 def kept_by_caches() -> Iterator[list[Any]]:
     """Yield a list of what caches give in the trace meanwhile: the function reads it from outside."""
-    before, active.kept = active.kept, []
-    try:
+    with during(active, kept=[]):
         yield active.kept
-    finally:
-        active.kept = before
 
 
 _get = functools.cached_property.__get__
@@ -628,22 +596,28 @@ def _functions(module: Any) -> dict[str, Callable[..., Any]]:
 
 
 def _numpy_rows() -> list[Row]:
-    drawn = ((np.random, "np.random"), (random, "random"))
     names, *of_numpy = _row_of(np, {**MAKERS, **_functions(np)})
     _, *joining = _row_of(np, dict.fromkeys(("r_", "c_")), Indexed)
     return [
         (names, *[a | b for a, b in zip(of_numpy, joining, strict=True)]), _row_of(np.linalg, _functions(np.linalg)),
-        _row_of(np.vectorize, {"__call__": None}, Vectorized),
+        _row_of(np.vectorize, {"__call__": _vectorized}, InPython),
         _row_of(np.poly1d, {
             "__init__": _poly1d, "__call__": _poly1d_called, "__truediv__": _poly1d_divided,
             "__rtruediv__": functools.partial(_poly1d_divided, swapped=True),
             "integ": lambda own, m=1, k=0: np.poly1d(answered(np.polyint, (own.coeffs, m, settled(k)), {})),
-        }, OfPolynomial),
+        }, InPython),
         (ABCPolyBase, {"fit": _FIT, "__call__": _SERIES_CALL}, {
             "fit": classmethod(InPython(_FIT.__func__, "fit", _fitted)),
-            "__call__": OfPolynomial(_SERIES_CALL, "__call__", _series_called)}),
-        *[_row_of(module, dict.fromkeys(sorted(DRAWS & set(vars(module))), frozen(shown))) for module, shown in drawn],
+            "__call__": InPython(_SERIES_CALL, "__call__", _series_called)}),
+        *[_row_of(module, dict.fromkeys([
+            name for name in module.__all__ if name not in NO_DRAWS and not isinstance(vars(module)[name], type)
+        ], frozen(shown))) for module, shown in ((np.random, "np.random"), (random, "random"))],
     ]
+
+
+def _classes(name: str) -> list[type]:
+    every = list(vars(sys.modules[name]).values())
+    return [value for value in every if isinstance(value, type) and value.__module__ == name]
 
 
 def _scipy_rows(name: str) -> list[Row]:
@@ -655,12 +629,11 @@ def _scipy_rows(name: str) -> list[Row]:
             if key[0] != "_" and (type(value) in _FUNCTIONS or type(value).__name__ in _CALLABLE)
         ]
         return [_row_of(module, dict.fromkeys(written), OfScipy, f"{name}.")]
-    defined = [value for value in vars(module).values() if isinstance(value, type) and value.__module__ == name]
     public = name not in _ANSWERED
     keys = {kind: [
         key for key, value in vars(kind).items() if type(value) is FunctionType and (
             (public and (key[0] != "_" or key in {"__call__", "__init__"})) or value in SCIPYS)
-    ] for kind in defined if kind not in SCIPYS}
+    ] for kind in _classes(name) if kind not in SCIPYS}
     return [_row_of(kind, dict.fromkeys(own), Method) for kind, own in keys.items() if own]
 
 
@@ -668,17 +641,16 @@ def _polynomial_rows(name: str) -> list[Row]:
     """List the functions of one of NumPy's modules of polynomials, and what its classes hold of them."""
     module = sys.modules[name]
     row = _row_of(module, of_polynomials(module), InPython, f"{name}.")
-    kinds = [value for value in vars(module).values() if isinstance(value, type) and value.__module__ == name]
-    return [row, *[(kind, held, {key: held_for(value) for key, value in held.items()}) for kind in kinds if (
+    return [row, *[(kind, held, {key: held_for(value) for key, value in held.items()}) for kind in _classes(name) if (
         held := {key: value for key, value in vars(kind).items() if isinstance(value, staticmethod)})]]
 
 
 def _met_rows(name: str) -> list[Row]:
     """List the methods of a module's classes that have an answer for traced values."""
     names, answer = _met[name]
-    found = vars(sys.modules[name]).values()
-    kinds = [value for value in found if isinstance(value, type) and value.__module__ == name]
-    return [_row_of(kind, {key: answer for key in names if key in vars(kind)}, Met) for kind in kinds]
+    return [_row_of(kind, {
+        key: functools.partial(answer, key) for key in names if key in vars(kind)
+    }, InPython) for kind in _classes(name)]
 
 
 _FUNCTIONS = frozenset({FunctionType, BuiltinFunctionType})

@@ -151,9 +151,9 @@ class Selected(np.lib.mixins.NDArrayOperatorsMixin):
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
         """Apply a ufunc to every element: with numbers, and with what is selected by the same mask."""
         out = kwargs.pop("out", None)
-        if method == "reduce" and ufunc in _REDUCTIONS:
+        if method == "reduce" and ufunc in REDUCTIONS:
             kwargs = {name: value for name, value in kwargs.items() if value is not None or name == "axis"}
-            return self.call(_REDUCTIONS[ufunc], inputs, {"axis": 0} | kwargs)
+            return self.call(REDUCTIONS[ufunc], inputs, {"axis": 0} | kwargs)
         if ufunc.signature is not None and method == "__call__" and out is None:
             return self.call(ufunc, inputs, kwargs)
         if method != "__call__" or kwargs or (out is not None and out != (self,)):
@@ -210,11 +210,13 @@ class Selected(np.lib.mixins.NDArrayOperatorsMixin):
         if func in _OF_ROWS and [*selected] == [first] and self.ndim == 2 and np.ndim(given["b"]) in {1, 2}:
             return Selected(func(self.values, given["b"]), self.mask)
         one, ord_ = selected.get(first), given.get("ord", 0)
+        *factors, last = [self, *selected.values()]
+        along = all(each.ndim == 1 for each in factors[1:]) and last.ndim <= 1 + (func in _OF_ROWS)  # what is selected
         if (
             neutral is None or one is None or selected.keys() != neutral.keys() & given.keys() or "where" in given
             or any(other.mask.node is not one.mask.node for other in selected.values())
             or (isinstance(ord_, (int, float)) and ord_ < 0)
-            or ("axis" not in signature.parameters and not _is_product(func, *selected.values()))
+            or ("axis" not in signature.parameters and not along)
         ):
             raise self.unknown(f"np.{func.__name__} of it, or with keywords or another array")
         axes = normal_axes(given.get("axis"), one.ndim)
@@ -264,11 +266,6 @@ class Turned(Selected):
         raise self.unknown(f"np.{func.__name__} of its transpose")
 
 
-def _is_product(func: Any, *factors: Selected) -> bool:
-    """Whether what is summed over is the axis of what is selected."""
-    return all(one.ndim == 1 for one in factors[:-1]) and factors[-1].ndim <= 1 + (func in _OF_ROWS)
-
-
 _OF_EACH = frozenset({np.clip, np.copy, np.isclose, np.nan_to_num, np.round, np.where})
 """Functions of each element that are no ufuncs."""
 
@@ -282,7 +279,7 @@ _IN_TERMS = frozenset({np.ptp, np.shape, np.size})
 _SKIPPING: dict[Any, Any] = {np.median: np.nanmedian, np.percentile: np.nanpercentile, np.quantile: np.nanquantile}
 """What leaves out NaN, in the place of what gives NaN then."""
 
-_REDUCTIONS = {
+REDUCTIONS = {
     np.add: np.sum, np.multiply: np.prod, np.maximum: np.max, np.minimum: np.min, np.logical_or: np.any,
     np.logical_and: np.all,
 }

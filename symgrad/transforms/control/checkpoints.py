@@ -121,20 +121,8 @@ def _bytes(node: Node) -> int:
     return upper(size(node.shape)) * node.dtype.itemsize
 
 
-def _inputs(graph: Graph, like: Sequence[Node]) -> list[Node]:
-    return [input_like(graph, f"x{k}", x) for k, x in enumerate(like)]
-
-
-def _run_again(body: Program) -> Program:
-    """Make a program that runs another one and keeps nothing of it."""
-    graph = Graph()
-    inputs = _inputs(graph, body.inputs)
-    made = make(graph, call, *inputs, body=body)
-    return Program(tuple(inputs), tuple(_results_of(graph, made, len(body.outputs))), body.name)
-
-
-def _results_of(graph: Graph, node: Node, count: int, first: int = 0) -> list[Node]:
-    return [make(graph, result, node, number=first + k) for k in range(count)]
+def _results_of(graph: Graph, node: Node, count: int) -> list[Node]:
+    return [make(graph, result, node, number=k) for k in range(count)]
 
 
 def scanned(
@@ -152,15 +140,22 @@ def scanned(
     rest = [rows_from(graph, x, count * run, steps - count * run) for x in rows]
     rows_of_runs = [make(graph, reshape, x, shape=(count, run, *x.shape[1:])) for x in whole]
     inner = Graph()
-    inputs = _inputs(inner, [*given[:last], *[_like_row(x) for x in rows_of_runs]])
+    inputs = [input_like(inner, f"x{k}", x) for k, x in enumerate(given[:last])]
+    inputs += [
+        leaves.make_input(inner, f"x{k}", x.shape[1:], x.dtype, x.line) for k, x in enumerate(rows_of_runs, last)
+    ]
     segment = Program(
         tuple(inputs), tuple(scanned(inner, body, inputs, run, fixed, carried, reverse, runs[1:])), f"{body.name}_run",
     )
+    own = Graph()  # of a run that is gone back nothing is kept: it is called again
+    inputs = [input_like(own, x.param("name"), x) for x in inputs]
+    called = make(own, call, *inputs, body=segment)
+    again = Program(tuple(inputs), tuple(_results_of(own, called, len(segment.outputs))), segment.name)
     state, parts = [*given[fixed:last]], []
     for first in (False, True) if not reverse else (True, False):
         if not first:
             made = make(
-                graph, scan, *given[:fixed], *state, *rows_of_runs, body=_run_again(segment), length=count, fixed=fixed,
+                graph, scan, *given[:fixed], *state, *rows_of_runs, body=again, length=count, fixed=fixed,
                 carried=carried, reverse=reverse,
             )
             found = _results_of(graph, made, len(body.outputs))
@@ -178,9 +173,3 @@ def scanned(
         *state,
         *[make(graph, concatenate, *each, axis=0) if len(each) > 1 else each[0] for each in zip(*parts, strict=True)],
     ]
-
-
-def _like_row(x: Node) -> Any:
-    """Return something of the shape and dtype of a row."""
-    graph = Graph()
-    return leaves.make_input(graph, "x", x.shape[1:], x.dtype, x.line)

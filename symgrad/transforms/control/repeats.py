@@ -14,10 +14,11 @@ from typing import Any
 
 import numpy as np
 
+from symgrad.ir.graphs import reachable
 from symgrad.ir.index.shapes import is_static, size
 from symgrad.ir.node import Graph, Node
-from symgrad.ir.op import Control, Elementwise, Leaf, Op, Result
-from symgrad.ir.program import Program
+from symgrad.ir.op import Control, Elementwise, Leaf, Result
+from symgrad.ir.program import Program, bodies
 from symgrad.ir.text import as_text
 from symgrad.ops.arrays.views import slice_
 from symgrad.options import FEWEST
@@ -87,19 +88,10 @@ def _copy_word(node: Node) -> Any:
     if node.op is slice_:
         params = tuple([entry[1:] for entry in node.params[0]])
     elif isinstance(node.op, Control):
-        params = tuple([(as_text(p, lines=False), *_ops(p)) if isinstance(p, Program) else p for p in params])
+        held = reachable(bodies(node), lambda body: [own for one in body.nodes() for own in bodies(one)])
+        ops = [one.op for body in held for one in body.nodes()]  # several may have one name in a text
+        params = (*ops, *[as_text(p, lines=False) if isinstance(p, Program) else p for p in params])
     return node.op, params, len(node.inputs), node.shape, node.dtype, node.line
-
-
-def _ops(program: Program) -> list[Op]:
-    """List the ops of a program and of those in it: several may have one name in its text."""
-    found: list[Op] = []
-    stack = [program]
-    while stack:
-        for node in stack.pop().nodes():
-            found.append(node.op)
-            stack += [p for p in node.params if isinstance(p, Program)]
-    return found
 
 
 def copy_words(nodes: Sequence[Node]) -> Any:
@@ -260,14 +252,12 @@ def _unread(
     if len(given) < len(inputs) or any(copy[name].params != like.params for copy in copies if name in copy):
         return None
     made = Graph(interned=False).node(like.op, given, like.params, like.shape, like.dtype, like.line)
-    alone = may_fail(made) and not any(_fails_alike(made, node) for node in copies[k].values())
+    asked = [k for k in range(len(given)) if k not in made.op.linear]  # two that differ only in others fail alike
+    alone = may_fail(made) and not any(
+        node.op is made.op and node.params == made.params and all(node.inputs[k] is given[k] for k in asked)
+        for node in copies[k].values()
+    )
     return None if alone or isinstance(made.op, Control) else made
-
-
-def _fails_alike(node: Node, other: Node) -> bool:
-    """Whether two nodes fail for the same operands: they differ only in what they are linear in."""
-    asked = [k for k in range(len(node.inputs)) if k not in node.op.linear]
-    return node.op is other.op and node.params == other.params and all(node.inputs[k] is other.inputs[k] for k in asked)
 
 
 def may_fail(node: Node) -> bool:

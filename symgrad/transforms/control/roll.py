@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ from symgrad.ir.index.regions import whole
 from symgrad.ir.index.shapes import is_static, size
 from symgrad.ir.node import SEVERAL, Graph, Node
 from symgrad.ir.op import Control, Elementwise, Leaf, Result
-from symgrad.ir.program import Program, afresh, copied
+from symgrad.ir.program import Program, afresh, copied, rebuild
 from symgrad.ops.arrays.joining import concatenate
 from symgrad.ops.arrays.updates import assemble
 from symgrad.ops.arrays.views import expand_dims, slice_, transpose
@@ -61,27 +62,23 @@ def roll(program: Program, least: int = REPEATED, memory: str | int | None = Non
     >>> len(sg.jit(f).lower(1.0).stages.of("stable").nodes())
     4
     """
-    while True:
-        found = None
-        if may_repeat(_steps(program.nodes()), least):
-            found, nodes = _loop(program, once_first(program), least)
-        if found is None:
-            return within(program, partial(roll, least=least, memory=memory))
-        made = _rolled(program, nodes, found, memory)
-        if len(made.nodes()) >= len(program.nodes()):  # of guards that did not become one
-            return within(program, partial(roll, least=least, memory=memory))
+    while may_repeat(_steps(program.nodes()), least):
+        found, nodes = _loop(program, once_first(program), least)
+        made = program if found is None else _rolled(program, nodes, found, memory)
+        if len(made.nodes()) >= len(program.nodes()):  # there is no loop, or guards did not become one
+            break
         program = made
+    return within(program, partial(roll, least=least, memory=memory))
 
 
 # -- what is a loop
 
 
-@dataclass
 class _RepeatLoop:
-    """A repeat that is a loop.
+    """Copies looked at as a loop: what each operand of a copy is, or why it is nothing a loop could have.
 
     Attributes:
-        copies: the nodes of each copy.
+        copies: the nodes of each copy, without what is one node for all.
         own: all of them, but those that stand before.
         ahead: what the first one makes for all, of what they all read.
         fixed: what all copies read.
@@ -94,17 +91,71 @@ class _RepeatLoop:
         why: where it is no loop, the node that is why, and what is wrong with it.
     """
 
-    copies: Copies
-    own: set[Node]
-    ahead: Sequence[Node] = ()
-    fixed: dict[Node, None] = field(default_factory=dict)
-    rows: dict[tuple[Node, ...], None] = field(default_factory=dict)
-    moving: set[int] = field(default_factory=set)
-    state: dict[tuple[int, int], Node] = field(default_factory=dict)
-    reads: dict[tuple[int, int], Any] = field(default_factory=dict)
-    wanted: set[Node] = field(default_factory=set)
-    asks: bool = False
-    why: tuple[Node, str] | None = None
+    def __init__(self, copies: Copies, first: int, place: Mapping[Node, int]) -> None:
+        """Look at copies, of which the first one begins at a place."""
+        made = len(place)
+        self.own = own = {node for copy in copies for node in copy if place.get(node, made) >= first}
+        ahead: dict[int, Node] = {}
+        for j, node in enumerate(copies[0]):
+            if node is copies[-1][j] and own.isdisjoint(node.inputs) and all(copy[j] is node for copy in copies):
+                ahead[j] = node
+                own.discard(node)
+        self.copies = [[node for j, node in enumerate(copy) if j not in ahead] for copy in copies] if ahead else copies
+        self.ahead = [*ahead.values()]
+        self.fixed, self.rows = dict[Node, None](), dict[tuple[Node, ...], None]()
+        self.moving: set[int] = set()
+        self.state: dict[tuple[int, int], Node] = {}
+        self.reads: dict[tuple[int, int], Any] = {}
+        self.wanted: set[Node] = set()
+        self.asks = False
+        self.why = self._obstacle()
+
+    def _obstacle(self) -> tuple[Node, str] | None:
+        """Find what each operand of a copy is; return the first that a loop could not have."""
+        copies, own = self.copies, self.own
+        places: dict[Node, list[tuple[int, int]]] = defaultdict(list)  # as copies before the last, and place
+        for back, copy in enumerate(copies[: -4 : -1]):
+            for j, node in enumerate(copy):
+                places[node].append((back, j))
+        for j, last in enumerate(copies[-1]):
+            column = [copy[j] for copy in copies]
+            if any(node.params != last.params for node in column) and not isinstance(last.op, Control):
+                operand = {node.inputs[0] for node in column}
+                if len(operand) != 1 or last.inputs[0] in own or _slid_axis(column) is None:
+                    return last, "differs from step to step by more than one place along an axis of one array"
+                self.moving.add(j)
+                continue
+            for a, x in enumerate(last.inputs):
+                read = [node.inputs[a] for node in column]
+                inside = [node in own for node in read]
+                back, same = next((
+                    (back, same) for back, same in places[x]
+                    if (back or same < j) and not any(inside[:back])
+                    and all(copy[same] is node for copy, node in zip(copies, read[back:], strict=False))
+                ), (0, -1))
+                if x.dtype is SEVERAL and (back or same < 0):
+                    return last, "takes apart what another step made"
+                if back and a in last.op.determined:
+                    return last, "reads factors that another step made"
+                if same >= 0:
+                    self.reads[j, a] = (same, back)
+                    for b in range(1, back + 1):
+                        begin = read[back - b]
+                        if self.state.setdefault((same, b), begin) is not begin:
+                            return column[0], "begins with another value than what reads the same of the step before"
+                        if (begin.shape, begin.dtype) != (x.shape, x.dtype):
+                            return column[0], "begins with a value of another shape or dtype"
+                elif any(inside):
+                    return last, "reads what a certain step made, or one more than two steps before"
+                elif all(node is x for node in read):
+                    self.fixed.setdefault(x)
+                    self.reads[j, a] = x
+                elif all((one.shape, one.dtype) == (x.shape, x.dtype) for one in read) and is_static(x.shape):
+                    self.rows.setdefault(tuple(read))
+                    self.reads[j, a] = tuple(read)
+                else:
+                    return last, "reads values of other shapes or dtypes from step to step"
+        return None
 
     def pays(self, program: Program, least: int) -> bool:
         """Whether fewer nodes are left: what others read is a slice of what is stacked, and rows are put together.
@@ -112,27 +163,24 @@ class _RepeatLoop:
         A few steps on large arrays stay side by side, and so do a few layers with large weights.
         """
         own, ends = self.own, self.own.intersection(program.outputs)
-        others: dict[Node, list[Node]] = defaultdict(list)
-        for one in program.nodes():
-            for node in dict.fromkeys(one.inputs) if one not in own else ():
-                if node in own:
-                    others[node].append(one)
+        read = {node: [one for one in program.readers.get(node, ()) if one not in own] for node in own}
+        others = {node: readers for node, readers in read.items() if readers}
         self.wanted = {*others} | ends
         asked = {
-            node: [one.param("outcome") for one in readers if one.op.decides] for node, readers in others.items()
-            if any(one.op.decides for one in readers)
+            node: found for node, readers in others.items()
+            if (found := [one.param("outcome") for one in readers if one.op.decides])
         }
         self.asks = bool(asked)
         if any(node.dtype is SEVERAL for node in self.wanted):
             return False
         if asked and any(map(may_fail, self.copies[-1])):
             return False  # it would fail where a guard of an earlier copy leads elsewhere
-        read = {node for node, readers in others.items() if not all(one.op.decides for one in readers)} | ends
+        used = {node for node, readers in others.items() if not all(one.op.decides for one in readers)} | ends
         every = [(column, [asked.get(node) for node in column]) for column in zip(*self.copies, strict=True)]
         one_each = sum([  # whose guards are one
             len(column) for column, came in every
             if came[0] and [*map(type, came[0])] == [bool] and all(one == came[0] for one in came)
-            and read.isdisjoint(column) and own.issuperset(column)
+            and used.isdisjoint(column) and own.issuperset(column)
         ])
         apart = [row for row in self.rows if not all(node.is_constant for node in row)]
         runs = [[*_row_runs([_row_of(node) for node in row])] for row in apart]
@@ -159,7 +207,7 @@ def _loop(program: Program, every: list[Node], least: int) -> tuple[_RepeatLoop 
     words = copy_words(nodes)
     even = repeats(nodes, words, least)
     ordered = once_first(program, read_far(program, nodes, even[0])) if even else every
-    larger = None
+    larger, count = None, 0
     if ordered != every:
         steps = _steps(ordered)
         known = dict(zip(nodes, words.tolist(), strict=True))
@@ -167,36 +215,28 @@ def _loop(program: Program, every: list[Node], least: int) -> tuple[_RepeatLoop 
         other = repeats(steps, own, least)
         if other and other[0][1] == even[0][1] and other[0][2] > even[0][2]:  # the first copy is whole
             larger = _longest_loop(program, steps, own, other, least)
-    count = 0 if larger is None else len(larger.own)
-    if even and count > even[0][1] * even[0][2]:
-        loop = _uneven_loop(program, nodes, words, least, count + even[0][1] // 2)
-    else:
-        loop = _longest_loop(program, nodes, words, even, least)
-    if larger is not None and (loop is None or count > len(loop.own)):
-        return larger, ordered
-    return loop, every
+            count = 0 if larger is None else len(larger.own)
+    loop = _longest_loop(program, nodes, words, even, least, count)
+    return (larger, ordered) if loop is None or count > len(loop.own) else (loop, every)
 
 
 def _longest_loop(
     program: Program, nodes: Sequence[Node], words: Any, even: Sequence[tuple[int, int, int]], least: int,
+    more: int = 0,
 ) -> _RepeatLoop | None:
-    most, half = next(((period * count, period // 2) for _, period, count in even), (0, 0))
-    loop = _uneven_loop(program, nodes, words, least, most + half)  # half a copy may be made for nothing
-    if loop is not None:
-        return loop
+    """Find the longest repeat of more than so many nodes, or a longer one whose copies lack nodes."""
     place = {node: k for k, node in enumerate(nodes)}
     read = _read(program, place)
-    tried = (_longest_part(program, *copies_of(nodes, *one), place, least) for one in even if _may_pay(*read, *one))
+    tried = (
+        _longest_part(program, *copies_of(nodes, start, period, copies), place, least)
+        for start, period, copies in even if period * copies > more and _may_pay(*read, start, period, copies)
+    )
     found = next((loop for loop in tried if loop is not None), None)
-    return _uneven_loop(program, nodes, words, least, most) if found is None and half else found
-
-
-def _uneven_loop(program: Program, nodes: Sequence[Node], words: Any, least: int, most: int) -> _RepeatLoop | None:
-    """Find the loop of most copies among repeats of more than so many nodes, of which some lack nodes."""
-    place = {node: k for k, node in enumerate(nodes)}
-    found = (_longest_part(program, *one, place, least) for one in uneven(nodes, words, least, most))
-    loops = [loop for loop in found if loop is not None]
-    return max(loops, key=lambda loop: (len(loop.copies), -len(loop.state)), default=None)
+    period, copies = even[0][1:] if even else (0, 0)
+    most = max(more, period * copies) + (period // 2 if found or more else 0)  # half a copy may be made for nothing
+    other = [_longest_part(program, *one, place, least) for one in uneven(nodes, words, least, most)]
+    loops = [loop for loop in other if loop is not None]
+    return max(loops, key=lambda loop: (len(loop.copies), -len(loop.state)), default=found)
 
 
 def _read(program: Program, place: Mapping[Node, int]) -> tuple[Any, Any]:
@@ -204,23 +244,16 @@ def _read(program: Program, place: Mapping[Node, int]) -> tuple[Any, Any]:
 
     Outputs are read behind all of them. What guards look for is 0 where there is none, 1 for False, 2 for True, else 3.
     """
-    end = len(place)
-    last, asked = [-1] * end, np.zeros(end, int)
-    for node, k in place.items():  # by their places: the last one stays
-        for i in node.inputs:
-            if i in place:
-                last[place[i]] = k
-    for node in program.outputs:
-        if node in place:
-            last[place[node]] = end
-    outcomes: dict[int, list[Any]] = {}
-    for one in program.guards:
-        for i in one.inputs:
-            outcomes.setdefault(place.get(i, -1), []).append(one.param("outcome"))
-    for k, found in outcomes.items():
-        if k >= 0:
-            asked[k] = 1 + found[0] if [*map(type, found)] == [bool] else 3
-    return np.array(last), asked
+    readers, ends = program.readers, {*program.outputs}
+
+    def asks(node: Node) -> int:
+        found = [one.param("outcome") for one in readers[node] if one.op.decides]
+        return 1 + found[0] if [*map(type, found)] == [bool] else 3 * bool(found)
+
+    last = [
+        len(place) if node in ends else max([place.get(one, -1) for one in readers[node]], default=-1) for node in place
+    ]
+    return np.array(last), np.array([*map(asks, place)])
 
 
 def _may_pay(last: Any, asked: Any, start: int, period: int, copies: int) -> bool:
@@ -241,81 +274,17 @@ def _longest_part(
     """Return the loop of most copies of a repeat, without some at its ends; None where there is none that pays."""
     middle = len(copies) // 2
     if not enough(len(copies), copies[0], least) or \
-            not _classified(_repeat_loop(copies[middle : middle + COPIES_TRIED], begins[middle], place)):
+            _RepeatLoop(copies[middle : middle + COPIES_TRIED], begins[middle], place).why:
         return None  # what is a loop is one in its middle
-    ends = [(early, len(copies) - late) for early in range(PEELED + 1) for late in range(PEELED + 1)]
-    parts = [(copies[first:end], begins[first]) for first, end in ends if enough(end - first, copies[0], least)]
-    for loop in filter(_classified, (_repeat_loop(*part, place) for part in parts)):
+    for first, late in product(range(PEELED + 1), repeat=2):
+        part = copies[first : len(copies) - late]
+        if not enough(len(part), copies[0], least) or (loop := _RepeatLoop(part, begins[first], place)).why:
+            continue
         if loop.pays(program, least):
             return loop
         if not loop.asks:  # the last condition of a loop came to something else
             break
     return None
-
-
-def _repeat_loop(copies: Copies, first: int, place: dict[Node, int]) -> _RepeatLoop:
-    """Look at copies, of which the first one begins at a place, as a loop: without what is one node for all."""
-    made = len(place)
-    own = {node for copy in copies for node in copy if place.get(node, made) >= first}
-    ahead: dict[int, Node] = {}
-    for j, node in enumerate(copies[0]):
-        if node is copies[-1][j] and own.isdisjoint(node.inputs) and all(copy[j] is node for copy in copies):
-            ahead[j] = node
-            own.discard(node)
-    rest = [[node for j, node in enumerate(copy) if j not in ahead] for copy in copies] if ahead else copies
-    return _RepeatLoop(rest, own, [*ahead.values()])
-
-
-def _classified(loop: _RepeatLoop) -> bool:
-    """Whether repeats are a loop; say what each operand of a copy is, or why it is nothing a loop could have."""
-    def no(node: Node, why: str) -> bool:
-        loop.why = node, why
-        return False
-
-    copies, own = loop.copies, loop.own
-    places: dict[Node, list[tuple[int, int]]] = defaultdict(list)  # as copies before the last, and place
-    for back, copy in enumerate(copies[: -4 : -1]):
-        for j, node in enumerate(copy):
-            places[node].append((back, j))
-    for j in range(len(copies[0])):
-        column = [copy[j] for copy in copies]
-        if any(node.params != column[0].params for node in column) and not isinstance(column[0].op, Control):
-            operand = {node.inputs[0] for node in column}
-            if len(operand) != 1 or column[0].inputs[0] in own or _slid_axis(column) is None:
-                return no(column[-1], "differs from step to step by more than one place along an axis of one array")
-            loop.moving.add(j)
-            continue
-        for a in range(len(column[0].inputs)):
-            read = [node.inputs[a] for node in column]
-            inside = [node in own for node in read]
-            back, same = next((
-                (back, same) for back, same in places[read[-1]]
-                if (back or same < j) and not any(inside[:back])
-                and all(copy[same] is node for copy, node in zip(copies, read[back:], strict=False))
-            ), (0, -1))
-            if read[-1].dtype is SEVERAL and (back or same < 0):
-                return no(column[-1], "takes apart what another step made")
-            if back and a in column[0].op.determined:
-                return no(column[-1], "reads factors that another step made")
-            if same >= 0:
-                loop.reads[j, a] = (same, back)
-                for b in range(1, back + 1):
-                    begin = read[back - b]
-                    if loop.state.setdefault((same, b), begin) is not begin:
-                        return no(column[0], "begins with another value than what reads the same of the step before")
-                    if (begin.shape, begin.dtype) != (read[-1].shape, read[-1].dtype):
-                        return no(column[0], "begins with a value of another shape or dtype")
-            elif any(inside):
-                return no(column[-1], "reads what a certain step made, or one more than two steps before")
-            elif all(node is read[0] for node in read):
-                loop.fixed.setdefault(read[0])
-                loop.reads[j, a] = read[0]
-            elif all((x.shape, x.dtype) == (read[0].shape, read[0].dtype) for x in read) and is_static(read[0].shape):
-                loop.rows.setdefault(tuple(read))
-                loop.reads[j, a] = tuple(read)
-            else:
-                return no(column[-1], "reads values of other shapes or dtypes from step to step")
-    return True
 
 
 def _slid_axis(column: Sequence[Node]) -> int | None:
@@ -327,7 +296,7 @@ def _slid_axis(column: Sequence[Node]) -> int | None:
 
 def unrolled(program: Program, least: int = REPEATED) -> list[str]:
     """Say of repeats that stay side by side, or are cut in two, which line is why."""
-    nodes = [node for node in program.nodes() if not isinstance(node.op, Leaf) and not node.op.decides]
+    nodes = _steps(program.nodes())
     if not may_repeat(nodes, least):
         return []
     place, words = {node: k for k, node in enumerate(nodes)}, copy_words(nodes)
@@ -349,8 +318,8 @@ def unrolled(program: Program, least: int = REPEATED) -> list[str]:
         for first, count in ((start + copies // 2 * period, min(COPIES_TRIED, copies - copies // 2)),
                              (start + peeled * period, copies - 2 * peeled)):
             begins, own = copies_of(nodes, first, period, count)
-            loops.append(_repeat_loop(own, begins[0], place))
-            if not _classified(loops[-1]):
+            loops.append(_RepeatLoop(own, begins[0], place))
+            if loops[-1].why:
                 break
         what = f"{copies} steps like {_at(nodes[start])}"
         if loops[-1].why is not None:
@@ -377,11 +346,7 @@ def _at(node: Node) -> str:
 
 def _rolled(program: Program, nodes: Sequence[Node], loop: _RepeatLoop, memory: str | int | None) -> Program:
     """Put a scan in the place of the copies among nodes in order."""
-    graph = afresh(program)
-    start = len(graph) + 1
-    new: dict[Node, Node] = {
-        node: graph.node(node.op, (), node.params, node.shape, node.dtype, node.line) for node in program.inputs
-    }
+    graph, new = afresh(program), dict[Node, Node]()
     number = {node: (k, j) for k, copy in enumerate(loop.copies) for j, node in enumerate(copy) if node in loop.own}
     last = max([node.number for node in loop.copies[-1] if node in loop.own])
     wanted = loop.wanted
@@ -389,26 +354,21 @@ def _rolled(program: Program, nodes: Sequence[Node], loop: _RepeatLoop, memory: 
     carried = {node for node in wanted if number[node][1] not in early and (number[node][1], 1) in loop.state}
     stacked: dict[int, Node] = {}
     final: dict[int, Node] = {}
-    before = graph.line
     first = next(k for k, node in enumerate(nodes) if node in number)
-    for k, node in enumerate([*nodes[:first], *loop.ahead, *nodes[first:]]):
-        graph.line = node.line
-        if k == first + len(loop.ahead):
-            stacked, final = _scan_made(
-                graph, loop, new, program.start, sorted({number[node][1] for node in wanted - carried}), memory,
-            )
-        if node in number:
-            if node in wanted:
-                step, j = number[node]
-                index = ((step,), *whole(node.shape))
-                new[node] = final[j] if node in carried else make(graph, slice_, stacked[j], index=index)
-        elif node not in new:
-            operands = tuple([new.get(i, i) for i in node.inputs])
-            new[node] = (joined if node.number > last else copied)(graph, node, operands)
-    graph.line = before
-    inputs, outputs = tuple([new[i] for i in program.inputs]), [new.get(o, o) for o in program.outputs]
-    made = replace(program, inputs=inputs, outputs=tuple(outputs), start=start if program.scope is not None else 0)
-    return _guarded_as_one(graph, made)
+
+    def rewrite(graph: Graph, node: Node, inputs: tuple[Node, ...]) -> Node:
+        if node is nodes[first]:
+            places = sorted({number[one][1] for one in wanted - carried})
+            found = _scan_made(graph, loop, new, program.start, places, memory)
+            stacked.update(found[0])
+            final.update(found[1])
+        if node not in wanted:
+            return (joined if node.number > last else copied)(graph, node, inputs) if node not in number else node
+        step, j = number[node]
+        return final[j] if node in carried else make(graph, slice_, stacked[j], index=((step,), *whole(node.shape)))
+
+    order = [*nodes[:first], *loop.ahead, *nodes[first:]]
+    return _guarded_as_one(graph, rebuild(program, rewrite, into=graph, order=order, new=new))
 
 
 def _guarded_as_one(graph: Graph, program: Program) -> Program:
@@ -425,8 +385,6 @@ def _guarded_as_one(graph: Graph, program: Program) -> Program:
             number = UNTOLD + own[0].param("number")
             first = make(graph, guard, every, outcome=outcome, number=number)
             one |= {node: first if node is own[0] else None for node in own}
-    if not one:
-        return program
     places = [(k, one.get(node, node)) for k, node in enumerate(program.outputs)]
     kept = [(k, node) for k, node in places if node is not None]
     labels = tuple([program.labels[k] for k, _ in kept]) if program.labels else ()
@@ -515,20 +473,15 @@ def _slid_in(graph: Graph, x: Node, column: Sequence[Node]) -> Node:
     """Put slices of an array that begin at other places of one axis into rows."""
     axis: int = _slid_axis(column)  # type: ignore[assignment]  # there is one
     index = list(column[0].params[0])
-    starts = [node.params[0][axis][0] for node in column]
+    starts, moving = [node.params[0][axis][0] for node in column], index[axis]
     step = starts[1] - starts[0]
     front = sum([len(entry) == 3 for entry in index[:axis]])
-    if len(index[axis]) == 1:
-        if [*starts] == [starts[0] + k * step for k in range(len(starts))] and step:
-            index[axis] = (starts[0], len(starts), step)
-            made = make(graph, slice_, x, index=tuple(index))
-        else:
-            index[axis] = (0, x.shape[axis], 1)
-            made = written(graph, np.take, make(graph, slice_, x, index=tuple(index)), np.array(starts), axis=front)
+    if len(moving) == 1 and step and starts == [starts[0] + k * step for k in range(len(starts))]:
+        index[axis] = (starts[0], len(starts), step)
+        made = make(graph, slice_, x, index=tuple(index))
     else:
-        _, count, inner = index[axis]
         index[axis] = (0, x.shape[axis], 1)
-        places = np.array(starts)[:, None] + inner * np.arange(count)
+        places = np.array(starts) if len(moving) == 1 else np.add.outer(starts, moving[2] * np.arange(moving[1]))
         made = written(graph, np.take, make(graph, slice_, x, index=tuple(index)), places, axis=front)
     order = (front, *[d for d in range(len(made.shape)) if d != front])
     return made if not front else make(graph, transpose, made, axes=order)

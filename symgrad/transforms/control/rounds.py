@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from symgrad.ir.graphs import reachable
 from symgrad.ir.node import SEVERAL, Graph, Node
 from symgrad.ir.op import Elementwise, Leaf, Result
 from symgrad.ir.program import BY_NUMBER, Program, afresh, copied, replaced
@@ -95,12 +96,54 @@ class Rounds(ABC):
 
     def are_a_loop(self, others: Iterable[Any]) -> bool:
         """Whether they may be one: what comes behind reads, of the variables in `others`, the last ones alone."""
-        begun, last = dict(zip(self.names, self.begun, strict=True)), self.last[: len(self.names)]
-        return (
-            is_tree([*self.made.items()])
-            and stays_small(self.names, self.inputs, begun, self.made, last, self.program.readers)
-            and stands_apart(self.program, self.gone, self.begin, self.last, others)
-        )
+        return is_tree([*self.made.items()]) and self.stays_small() and self.stands_apart(others)
+
+    def stays_small(self) -> bool:
+        """Whether what rounds make of numbers that Python computes in integers of any size has 64 bits.
+
+        These are numbers of rounds, and variables that begin with a plain integer. Each is known to be no larger than
+        a multiple of the largest of these variables and a number. The same holds for what is made behind the loop of
+        what the variables are then.
+        """
+        bounds: dict[Node, tuple[float, float]] = {}
+        for name, node, begun, end in zip(self.names, self.inputs, self.begun, self.last, strict=False):
+            if not name[0]:
+                bounds[node] = bounds[end] = 0.0, MOST_ROUNDS
+            elif node.dtype.kind == "i" and not node.shape and _is_plain(begun):
+                bounds[node] = bounds[end] = 1.0, 0.0
+        if not bounds:
+            return True
+        carried = {node: k for k, node in enumerate(self.inputs) if bounds.get(node, (0.0,))[0]}
+        ends = [node for node in self.last[: len(self.names)] if node in bounds]
+        rounds = Program((*self.inputs,), (*chain(*self.made.values()),)).nodes()
+        for node in (*rounds, *_integers_of(ends, self.program.readers)):
+            if node.dtype.kind == "b":
+                bounds[node] = 0.0, 1.0
+            elif node.is_constant and node.dtype.kind in "iu" and not node.shape:
+                bounds[node] = 0.0, abs(float(node.params[0].array))
+            elif all(i.is_constant for i in node.inputs):
+                continue  # made of no variable
+            elif isinstance(node.op, Elementwise) and node.dtype.kind == "i" and bounds.keys() >= {*node.inputs}:
+                sizes = [bounds[i] for i in node.inputs]
+                bounds[node] = size = _largest_multiple(growth(node.op, node.params), sizes)
+                if not size[0] * MOST + size[1] < 2.0**63:
+                    return False
+        for way, gives in self.made.items():
+            for k in carried.values():
+                times, more = bounds.get(gives[len(way) + k], (0.0, 0.0))
+                if times > 1 or more > (MOST_EACH if times else MOST):
+                    return False
+        return True
+
+    def stands_apart(self, rounds: Iterable[Any]) -> bool:
+        """Whether what stays of the program without the loop's guards reads, of its variables, the last ones alone.
+
+        What reads those in `rounds` is followed to its end, which is within the loop: the rest may be long.
+        """
+        ends, readers = {*self.last}, self.program.readers
+        found = {value for value in rounds if isinstance(value, Node) and value.number > self.begin} - ends
+        read = reachable(found, lambda node: [one for one in readers.get(node, ()) if one not in ends])
+        return read.keys().isdisjoint({*self.program.outputs}.difference(self.gone))
 
     def state(self, graph: Graph, get: Callable[[Node], Node]) -> list[Node]:
         """List what the variables are before the first round."""
@@ -151,7 +194,9 @@ class Rounds(ABC):
                 known[key] = found
                 continue
             said = [one.number > 0 and self.is_of_before(one, node) for one, node in zip(rounds, column, strict=True)]
-            bare = [node if says else _behind_mark(node) for node, says in zip(column, said, strict=True)]
+            bare = [
+                node if says else _behind_mark(node, node.inputs) for node, says in zip(column, said, strict=True)
+            ]
             if bare != column:
                 if ready:
                     known[key] = known[tuple(map(id, bare))]
@@ -244,61 +289,14 @@ def fit_together(column: Sequence[Any], kinds: str) -> bool:
     return not plain or (not nodes[0].shape and kind in kinds and plain <= NUMBERS[kind])
 
 
-def stays_small(
-    names: Sequence[Name], inputs: Sequence[Node], begin: Mapping[Name, Any], rounds: Mapping[Way, list[Node]],
-    last: Sequence[Node], readers: Mapping[Node, Sequence[Node]],
-) -> bool:
-    """Whether what rounds make of numbers that Python computes in integers of any size has 64 bits.
-
-    These are numbers of rounds, and variables that begin with a plain integer. Each is known to be no larger than a
-    multiple of the largest of these variables and a number. The same holds for what `readers` of them make behind the
-    loop of what the variables are at `last`.
-    """
-    bounds: dict[Node, tuple[float, float]] = {}
-    for name, node, end in zip(names, inputs, last, strict=True):
-        if not name[0]:
-            bounds[node] = bounds[end] = 0.0, MOST_ROUNDS
-        elif node.dtype.kind == "i" and not node.shape and _is_plain(begin[name]):
-            bounds[node] = bounds[end] = 1.0, 0.0
-    carried = {node: k for k, node in enumerate(inputs) if bounds.get(node, (0.0,))[0]}
-    ends = [node for node in last if node in bounds]
-    made = (*Program((*inputs,), (*chain(*rounds.values()),)).nodes(), *_integers_of(ends, readers)) if bounds else ()
-    for node in made:
-        if node.dtype.kind == "b":
-            bounds[node] = 0.0, 1.0
-        elif node.is_constant and node.dtype.kind in "iu" and not node.shape:
-            bounds[node] = 0.0, abs(float(node.params[0].array))
-        elif all(i.is_constant for i in node.inputs):
-            continue  # made of no variable
-        elif isinstance(node.op, Elementwise) and node.dtype.kind == "i" and bounds.keys() >= {*node.inputs}:
-            sizes = [bounds[i] for i in node.inputs]
-            bounds[node] = size = _largest_multiple(growth(node.op, node.params), sizes)
-            if not size[0] * MOST + size[1] < 2.0**63:
-                return False
-    for way, gives in rounds.items():
-        for k in carried.values():
-            times, more = bounds.get(gives[len(way) + k], (0.0, 0.0))
-            if times > 1 or more > (MOST_EACH if times else MOST):
-                return False
-    return True
-
-
 def _integers_of(numbers: Collection[Node], readers: Mapping[Node, Sequence[Node]]) -> list[Node]:
     """List, in their order, the integers that are made of some numbers, and what else these are made of."""
     def is_made(node: Node) -> bool:
         return node.dtype.kind == "i" and isinstance(node.op, Elementwise)
 
-    found, stack = {*numbers}, [*numbers]
-    while stack:
-        later = {one for one in readers.get(stack.pop(), ()) if is_made(one)} - found
-        found |= later
-        stack += later
-    stack = [*found.difference(numbers)]
-    while stack:
-        before = {*stack.pop().inputs} - found
-        found |= before
-        stack += filter(is_made, before)
-    return sorted(found.difference(numbers), key=BY_NUMBER)
+    later = reachable(numbers, lambda node: [one for one in readers.get(node, ()) if is_made(one)])
+    found = reachable(later, lambda node: node.inputs if node not in numbers and is_made(node) else ())
+    return sorted(found.keys() - numbers, key=BY_NUMBER)
 
 
 def _is_plain(value: Any) -> bool:
@@ -326,38 +324,9 @@ def _largest_multiple(kind: str, sizes: Sequence[tuple[float, float]]) -> tuple[
     return np.inf, np.inf
 
 
-def unmarked(graph: Graph, node: Node, inputs: tuple[Node, ...]) -> Node:
-    """Copy a node; a choice between a value and itself, as numbers have that a loop carries, is the value.
-
-    Rows that a loop stacks, put together again, are what it stacks.
-    """
-    return inputs[1] if chooses(node.op) and inputs[1] is inputs[2] else joined(graph, node, inputs)
-
-
-def _behind_mark(node: Node) -> Node:
-    """Return the value that a number carries which stands for it in a round."""
-    return node.inputs[1] if chooses(node.op) and node.inputs[1] is node.inputs[2] else node
-
-
-def stands_apart(
-    program: Program, gone: Sequence[Node], begin: int, last: Sequence[Node], rounds: Iterable[Any],
-) -> bool:
-    """Whether what stays of a program without the guards `gone` reads, of a loop's variables, the last ones alone.
-
-    What reads the others is followed to its end, which is within the loop: the rest of the program may be long.
-    """
-    ends = {*last}
-    found = {value for value in rounds if isinstance(value, Node) and value.number > begin} - ends
-    stays, readers = {*program.outputs}.difference(gone), program.readers
-    stack = [*found]
-    while stack:
-        node = stack.pop()
-        if node in stays:
-            return False
-        later = {*readers.get(node, ())} - found - ends
-        found |= later
-        stack += later
-    return True
+def _behind_mark(node: Node, inputs: Sequence[Node]) -> Node:
+    """Return the value that a number carries which stands for it in a round: a choice between that and itself."""
+    return inputs[1] if chooses(node.op) and inputs[1] is inputs[2] else node
 
 
 def asked_again(moment: Moment, guards: Sequence[Node], last: int) -> bool:
@@ -382,7 +351,9 @@ def placed(program: Program, loops: Sequence[Rounds]) -> Program:
         for node in nodes:
             if node not in new and node.number >= program.start:
                 graph.line, graph.left = node.line, node.behind
-                new[node] = unmarked(graph, node, tuple([get(i) for i in node.inputs]))
+                operands = tuple([get(i) for i in node.inputs])
+                bare = _behind_mark(node, operands)
+                new[node] = joined(graph, node, operands) if bare is node else bare
 
     there, last = [], list[Node]()
     for one in loops:
@@ -486,33 +457,27 @@ def round_of(
     lost = any(
         (*way[:k], not way[k]) not in {other[: k + 1] for other in rounds} for way in rounds for k in range(len(way))
     )
-    made = _branched(body, there, idle, [*rounds.items()], 0, [])
+
+    def branched(alike: Sequence[tuple[Way, list[Node]]], done: list[Node]) -> list[Node]:
+        """Make what rounds give that went the same way so far, for which what is `done` is computed already."""
+        if not alike:
+            return [*idle, literal(body, value=True)]
+        (way, made), depth = alike[0], len(done)
+        if len(way) == depth:
+            return [*made[depth:], literal(body, value=False)]
+        test = made[depth]
+        sides = [branched([one for one in alike if one[0][depth] is side], [*done, test]) for side in (True, False)]
+        cone = Program(tuple(there), (*done, test)).nodes()
+        cuts = {node for node in (*there, *cone) if node.inputs or node.is_input}
+        read: dict[Node, None] = {}
+        for side in sides:
+            inner = Program(tuple(cuts), tuple(side))
+            read |= dict.fromkeys([o for o in side if o in cuts])
+            reads = [(node, i) for node in inner.nodes() if node not in cuts for i in node.inputs if i in cuts]
+            read |= dict.fromkeys([node if i.dtype is SEVERAL else i for node, i in reads])  # of several, the one
+        then, other = [closed([*read], side, "side") for side in sides]
+        hub = make(body, cond, test, *read, then=then, other=other)
+        return [make(body, result, hub, number=k) for k in range(len(sides[0]))]
+
+    made = branched([*rounds.items()], [])
     return (made if lost else made[:-1]), lost
-
-
-def _branched(
-    body: Graph, there: Sequence[Node], idle: Sequence[Node], rounds: Sequence[tuple[Way, list[Node]]], depth: int,
-    done: list[Node],
-) -> list[Node]:
-    """Make what rounds give that went the same way so far; what `done` needs is computed already."""
-    if not rounds:
-        return [*idle, literal(body, value=True)]
-    way, made = rounds[0]
-    if len(way) == depth:
-        return [*made[depth:], literal(body, value=False)]
-    test = made[depth]
-    sides = [
-        _branched(body, there, idle, [one for one in rounds if one[0][depth] is side], depth + 1, [*done, test])
-        for side in (True, False)
-    ]
-    cone = Program(tuple(there), (*done, test)).nodes()
-    cuts = {node for node in (*there, *cone) if node.inputs or node.is_input}
-    read: dict[Node, None] = {}
-    for side in sides:
-        inner = Program(tuple(cuts), tuple(side))
-        read |= dict.fromkeys([o for o in side if o in cuts])
-        reads = [(node, i) for node in inner.nodes() if node not in cuts for i in node.inputs if i in cuts]
-        read |= dict.fromkeys([node if i.dtype is SEVERAL else i for node, i in reads])  # of several results, the one
-    then, other = [closed([*read], side, "side") for side in sides]
-    hub = make(body, cond, test, *read, then=then, other=other)
-    return [make(body, result, hub, number=k) for k in range(len(sides[0]))]

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from symgrad.ir.graphs import reachable
 from symgrad.ir.index.shapes import size, upper
 from symgrad.ir.node import Graph, Node
 from symgrad.ir.op import Control, Elementwise, Op, Result
@@ -25,7 +26,7 @@ from symgrad.ops.arrays.indexing import scatter_add
 from symgrad.ops.arrays.reduce import sum_
 from symgrad.ops.arrays.updates import add_at
 from symgrad.ops.control import closure, counted, read_by, result, scan, while_
-from symgrad.transforms.build import array, input_like, is_number, literal, make, scalar, shaped, written
+from symgrad.transforms.build import array, in_order, input_like, is_number, literal, make, scalar, shaped, written
 from symgrad.transforms.derive.batch import batch
 from symgrad.transforms.derive.control import closed, nested
 from symgrad.transforms.tuned import LATE_ELEMENTS
@@ -88,14 +89,15 @@ class Change:
     Attributes:
         body: the new one with how many inputs are fixed and how many carried; None where there is no loop any more.
         inputs: what it is given, of the old scan's operands in the new program.
-        results: for each result of the old one its value, of the new scan and the old one's operands.
+        results: for each result of the old one which one of the new scan it is, or which operand of the old one, or how
+            it is made of both.
         home: the scan in whose place the new one stands, where it is another one.
         test: the new condition of a `while_`.
     """
 
     body: tuple[Program, int, int] | None
     inputs: Callable[[Graph, dict[Node, Node]], list[Node]]
-    results: dict[int, Callable[[Graph, Any, dict[Node, Node]], Node]]
+    results: dict[int, int | Node | Callable[[Graph, Any, dict[Node, Node]], Node]]
     home: Node | None = None
     test: Program | None = None
 
@@ -105,7 +107,7 @@ def applied(program: Program, changes: dict[Node, Change]) -> Program:
     if not changes:
         return program
     given: dict[Node, dict[Node, Node]] = {}
-    made: dict[Node, Any] = {}
+    made: Any = {}
 
     def rewrite(graph: Graph, node: Node, inputs: tuple[Node, ...]) -> Node:
         if node in changes:
@@ -122,15 +124,13 @@ def applied(program: Program, changes: dict[Node, Change]) -> Program:
             return made[node]  # type: ignore[no-any-return]
         if isinstance(node.op, Result) and node.inputs[0] in changes:
             old = node.inputs[0]
-            change = changes[old]
-            return change.results[node.param("number")](graph, made.get(change.home or old), given[old])
+            found, loop = changes[old].results[node.param("number")], made.get(changes[old].home or old)
+            if isinstance(found, Node):
+                return given[old][found]
+            return make(graph, result, loop, number=found) if isinstance(found, int) else found(graph, loop, given[old])
         return copied(graph, node, inputs)
 
     return rebuild(program, rewrite)
-
-
-def _result_row(index: int) -> Callable[[Graph, Any, dict[Node, Node]], Node]:
-    return lambda graph, new, _: make(graph, result, new, number=index)
 
 
 def loops_of(program: Program, *ops: Op) -> list[Node]:
@@ -146,7 +146,8 @@ def join_scans(program: Program) -> Program:
 
     One may carry less than the other, and be given more.
     """
-    program = _given_more(_wider_first(_with_equal_bodies(program)))
+    if len(loops_of(program, scan, while_)) > 1:
+        program = _given_more(_wider_first(within(program, partial(_first_equal, {}))))
     changes: dict[Node, Change] = {}
     for nodes in _alike(program):
         left = sorted(nodes, key=lambda node: (-len(node.inputs), node.number))
@@ -170,7 +171,7 @@ def join_scans(program: Program) -> Program:
                 places = [0, *[1 + place for place in places]] if whole.first else places  # how many steps comes first
                 changes[node] = Change(
                     None if node is not whole.node else (body, len(whole.fixed), carried),
-                    lambda _, given: [*given.values()], {k: _result_row(p) for k, p in enumerate(places)}, whole.node,
+                    lambda _, given: [*given.values()], dict(enumerate(places)), whole.node,
                 )
     return applied(program, changes)
 
@@ -184,13 +185,8 @@ def _alike(program: Program) -> list[list[Node]]:
     return [nodes for nodes in groups.values() if len(nodes) > 1]
 
 
-def _with_equal_bodies(program: Program) -> Program:
-    """Let what holds equal programs hold the same one, at any depth: passes before made each anew for each holder."""
-    return within(program, partial(_first_equal, {})) if len(loops_of(program, scan, while_)) > 1 else program
-
-
 def _first_equal(known: dict[Any, Program], body: Program) -> Program:
-    """Return the first of the programs that are equal to one."""
+    """Return the first of the programs that are equal to one: passes before made each anew for each holder."""
     body = within(body, partial(_first_equal, known))
     nodes = body.nodes()
     place = {node: k for k, node in enumerate(nodes)}
@@ -206,49 +202,28 @@ def _wider_first(program: Program) -> Program:
 
     A loop that is made of what the other one gives stays behind it.
     """
-    order = _Order(program)
+    first: dict[Node, list[Node]] = defaultdict(list)  # what comes before nodes that do not read it
+
+    def needed(node: Node) -> list[Node]:
+        return [i for i in (*node.inputs, *first.get(node, ())[::-1]) if i.number >= program.start]
+
     for nodes in _alike(program):
         for one in nodes:
             for wider in nodes:
                 able = one.number < wider.number and {*one.inputs} < {*wider.inputs}
-                if able and one not in order.behind(wider):
-                    order.first[one].append(wider)
-    return rebuild(order.ordered(), copied) if order.first else program
-
-
-class _Order:
-    """In which order nodes of a program are computed, where some come before others that do not read them."""
-
-    def __init__(self, program: Program) -> None:
-        self.program = program
-        self.first: dict[Node, list[Node]] = defaultdict(list)
-
-    def behind(self, node: Node) -> list[Node]:
-        """List what is before a node, itself last."""
-        found: dict[Node, None] = {}
-        stack, start = [node], self.program.start
-        while stack:
-            one = stack[-1]
-            more = [i for i in (*one.inputs, *self.first.get(one, ())) if i not in found and i.number >= start]
-            stack += more
-            if not more:
-                found.setdefault(stack.pop())
-        return [*found]
-
-    def ordered(self) -> Program:
-        """Return the program with its nodes in this order."""
-        made = replace(self.program)
-        before = [
-            node for one in self.program.nodes()
-            for node in (*[n for w in self.first.get(one, ()) for n in self.behind(w)], one)
-        ]
-        made.__dict__["_nodes"] = tuple(dict.fromkeys(before))
-        return made
+                if able and one not in reachable([wider], needed):
+                    first[one].append(wider)
+    return rebuild(program, copied, order=in_order(program, needed)) if first else program
 
 
 def _given_more(program: Program) -> Program:
     """Give scans what others are given that carry no more on and are made of nothing of theirs."""
-    order, more = _Order(program), dict[Node, dict[tuple[bool, Node], Node]]()
+    more: dict[Node, dict[tuple[bool, Node], Node]] = {}
+
+    def needed(node: Node) -> list[Node]:
+        first = [one for _, one in more.get(node, ())]
+        return [i for i in (*node.inputs, *first[::-1]) if i.number >= program.start]
+
     for nodes in _alike(program):
         parts = [(node, Parts(node)) for node in nodes if node.op is scan]
         begins = {node: Counter([own.outer[state] for state in own.state]) for node, own in parts}
@@ -258,30 +233,25 @@ def _given_more(program: Program) -> Program:
                 found: dict[tuple[bool, Node], Node] = {}
                 if _shared_states(own, nested(Graph(), own.body), other, found) is None:
                     continue
-                needed = [one for _, one in found]
-                if any(whole in order.behind(one) for one in needed) or node in order.behind(whole):
-                    continue
-                more[whole] = found
-                order.first[whole] += needed
+                if whole not in reachable([one for _, one in found], needed) and node not in reachable([whole], needed):
+                    more[whole] = found
     if not more:
         return program
     new: dict[Node, Node] = {}
 
     def rewrite(graph: Graph, node: Node, inputs: tuple[Node, ...]) -> Node:
-        new[node] = copied(graph, node, inputs)
-        if node in more:
-            own, count, others = Parts(node), node.param("fixed"), more[node].items()
-            fixed, rows = [{one: x for (is_fixed, one), x in others if is_fixed is wanted} for wanted in (True, False)]
-            body, *counts = own.remade(
-                [*own.fixed, *fixed.values()], own.state, [*own.rows, *rows.values()], own.body.outputs,
-            )
-            fixed_there, rows_there = [[new.get(one, one) for one in some] for some in (fixed, rows)]
-            given = [*inputs[:count], *fixed_there, *inputs[count:], *rows_there]
-            named = {**node.named, "body": body, "fixed": counts[0]}
-            new[node] = make(graph, scan, *given, **named)
-        return new[node]
+        if node not in more:
+            return copied(graph, node, inputs)
+        own, count, others = Parts(node), node.param("fixed"), more[node].items()
+        fixed, rows = [{one: x for (is_fixed, one), x in others if is_fixed is wanted} for wanted in (True, False)]
+        body, *counts = own.remade(
+            [*own.fixed, *fixed.values()], own.state, [*own.rows, *rows.values()], own.body.outputs,
+        )
+        fixed_there, rows_there = [[new.get(one, one) for one in some] for some in (fixed, rows)]
+        given = [*inputs[:count], *fixed_there, *inputs[count:], *rows_there]
+        return make(graph, scan, *given, **{**node.named, "body": body, "fixed": counts[0]})
 
-    return rebuild(order.ordered(), rewrite)
+    return rebuild(program, rewrite, order=in_order(program, needed), new=new)
 
 
 def _shared_states(
@@ -432,18 +402,14 @@ def _trimmed(parts: Parts, used: set[int]) -> Change | None:
     read = read_by(body, [outputs[k] for k in needed if k < carried or outputs[k] not in by_row])
     numbers = {x: found for x in parts.rows if x in read and (found := scalar(parts.outer[x])) is not None}
     rows = [x for x in parts.rows if x in read and x not in numbers]
-    results: dict[int, Any] = {0: _result_row(0)} if first else {}
-    results |= {first + k: (lambda _graph, _new, given, x=parts.state[k]: given[x]) for k in still}
-    stacked: dict[Node, None] = {}
+    results: dict[int, Any] = {0: 0} if first else {}
+    results |= {first + k: parts.state[k] for k in still}
+    results |= {first + k: first + place for place, k in enumerate(state)}
+    stacked: dict[Node, int] = {}
     for k in needed:
         y = outputs[k]
-        if k >= carried and y in by_row:
-            results[k] = lambda _graph, _new, given, x=y: given[x]
-        elif k >= carried:
-            stacked.setdefault(y)
-            results[first + k] = _result_row(first + len(state) + [*stacked].index(y))
-        elif k in state:
-            results[first + k] = _result_row(first + state.index(k))
+        if k >= carried:
+            results[first + k] = y if y in by_row else stacked.setdefault(y, first + len(state) + len(stacked))
     if is_scan and not state and not any("body" in op.params and op.rounds is None for op in body.ops):
         return _all_at_once(parts, [*stacked], fixed, results)
     before = (len(parts.fixed), carried, len(parts.rows), len(outputs))
@@ -456,11 +422,6 @@ def _trimmed(parts: Parts, used: set[int]) -> Change | None:
         lambda _, given: [given[x] for x in (*fixed, *own, *rows)], results,
         test=None if test is None else closed([test.inputs[k] for k in places], test.outputs, test.name),
     )
-
-
-def _read_inside(program: Program) -> set[Node]:
-    """Return what is read inside of a program."""
-    return {i for node in program.nodes() for i in node.inputs}
 
 
 def _all_at_once(parts: Parts, stacked: list[Node], fixed: list[Node], results: dict[int, Any]) -> Change:
@@ -529,7 +490,8 @@ def _hoisted(parts: Parts, *, products: bool = True) -> Change | None:
     read |= {*parts.body.outputs}
     early = [node for node in invariant if node in read]
     wide = {i for node in parts.body.nodes() if node in moving for i in node.inputs} | {*parts.body.outputs}
-    outer = [node for node in able if node in wide or any(u not in able for u in _users_within(parts, node))]
+    users = parts.body.readers
+    outer = [node for node in able if node in wide or any(user not in able for user in users[node])]
     if not early and not outer:
         return None
     fixed = [*parts.fixed, *early]
@@ -542,11 +504,7 @@ def _hoisted(parts: Parts, *, products: bool = True) -> Change | None:
         many = _all_rows(graph, parts, each, outer, given) if outer else []
         return [*[given[x] for x in parts.fixed], *first, *[given[x] for x in (*parts.state, *parts.rows)], *many]
 
-    return Change(body, inputs, {k: _result_row(k) for k in range(len(parts.body.outputs))})
-
-
-def _users_within(parts: Parts, node: Node) -> list[Node]:
-    return [user for user in parts.body.nodes() if node in user.inputs]
+    return Change(body, inputs, {k: k for k in range(len(parts.body.outputs))})
 
 
 def late_products(program: Program) -> Program:
@@ -556,14 +514,13 @@ def late_products(program: Program) -> Program:
 
 
 def _late(parts: Parts) -> Change | None:
-    nodes, inside = parts.body.nodes(), _read_inside(parts.body)
+    readers = parts.body.readers
     outside = {*parts.rows, *parts.fixed}
     there = {*outside, *parts.stacked}
     late: dict[int, Node] = {}
     sums: dict[int, Node] = {}
     for k, (x, y) in enumerate(zip(parts.state, parts.next, strict=True)):
-        users = [node for node in nodes if x in node.inputs]
-        if users != [y] or y.op.numpy is not np.add or x in parts.body.outputs or y in inside:
+        if readers[x] != [y] or y.op.numpy is not np.add or x in parts.body.outputs or readers[y]:
             continue
         (term,) = [i for i in y.inputs if i is not x] or [x]
         if term.op is sum_ and term.shape == x.shape:
@@ -593,18 +550,16 @@ def _late(parts: Parts) -> Change | None:
             start = given[parts.state[k]]
             if term.op is sum_:
                 total = make(graph, sum_, *values, axes=(0, *[1 + axis for axis in term.param("axes")]))
-                return total if is_number(start, 0.0) else written(graph, np.add, start, total)
-            terms, out = parse_labels(term.param("subscripts"))
-            label = next(letter for letter in LETTERS if letter not in term.param("subscripts"))
-            labelled = ",".join([label + t if m else t for t, m in zip(terms, many, strict=True)])
-            product = make(graph, einsum, *values, subscripts=f"{labelled}->{out}")
-            return product if is_number(start, 0.0) else written(graph, np.add, start, product)
+            else:
+                terms, out = parse_labels(term.param("subscripts"))
+                label = next(letter for letter in LETTERS if letter not in term.param("subscripts"))
+                labelled = ",".join([label + t if m else t for t, m in zip(terms, many, strict=True)])
+                total = make(graph, einsum, *values, subscripts=f"{labelled}->{out}")
+            return total if is_number(start, 0.0) else written(graph, np.add, start, total)
 
         return made
 
     results: dict[int, Any] = {k: total(k, term) for k, term in late.items()}
-    results |= {k: _result_row(place) for place, k in enumerate(kept)}
-    results |= {
-        k: _result_row(first + stacked.index(y)) for k, y in enumerate(parts.stacked, len(parts.next))
-    }
+    results |= {k: place for place, k in enumerate(kept)}
+    results |= {k: first + stacked.index(y) for k, y in enumerate(parts.stacked, len(parts.next))}
     return Change(body, lambda _, given: [given[x] for x in (*parts.fixed, *state, *parts.rows)], results)

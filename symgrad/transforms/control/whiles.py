@@ -58,20 +58,13 @@ def whiles(program: Program, change: Callable[[Program], Program] = lambda body:
     made, bodies = False, Bodies()
     while (found := with_loops(program, tried, bodies)) is not None:
         program, made = found, True
-    program = _asked_once(replace(program, moments={}, forks=()))
-    return within(program, change) if made else program
-
-
-def _asked_once(program: Program) -> Program:
-    """Leave guards out that look at what one before looks at: loops ask for themselves, and these two are none."""
-    first: dict[Any, int] = {}
+    first: dict[Any, int] = {}  # loops ask for themselves: of guards that look at one condition the first is left
     for k, node in enumerate(program.outputs):
         first.setdefault((*node.inputs, node.param("outcome")) if node.op.decides else k, k)
-    if len(first) == len(program.outputs):
-        return program
-    kept = dict.fromkeys(first.values())
-    labels = tuple([label for k, label in enumerate(program.labels) if k in kept])
-    return replace(program, outputs=tuple([program.outputs[k] for k in kept]), labels=labels)
+    outputs = tuple([program.outputs[k] for k in first.values()])
+    labels = tuple([program.labels[k] for k in first.values()]) if program.labels else ()
+    program = replace(program, outputs=outputs, labels=labels, moments={}, forks=())
+    return within(program, change) if made else program
 
 
 def with_loops(program: Program, tried: set[int], bodies: Bodies) -> Program | None:

@@ -41,36 +41,30 @@ def batch(program: Program, mapped: Sequence[bool], size: Dim) -> tuple[Program,
     program, trace = opened_program(program)
     graph = trace.graph
     start = len(graph) + 1
-    new: dict[Node, Node] = {}
-    many: set[Node] = set()
+    many = {node for node, has in zip(program.inputs, mapped, strict=True) if has}
     several: dict[Node, list[tuple[Node, bool]]] = {}
-    for node, has in zip(program.inputs, mapped, strict=True):
-        shape = (size, *node.shape) if has else node.shape
-        new[node] = leaves.make_input(graph, node.param("name"), shape, node.dtype, node.line)
-        many.update([node] if has else [])
-    before = graph.line
-    for node in program.nodes():
-        if node in new:
-            continue
-        graph.line = node.line
-        inputs = tuple([new.get(i, i) for i in node.inputs])
+
+    def rewrite(graph: Graph, node: Node, inputs: tuple[Node, ...]) -> Node:
         if many.isdisjoint(node.inputs):
-            new[node] = copied(graph, node, inputs)
-            continue
+            return copied(graph, node, inputs)
         if isinstance(node.op, Result):
-            new[node], has = several[node.inputs[0]][node.param("number")]
-            many.update([node] if has else [])
-            continue
-        with passing(trace):
-            if isinstance(node.op, Control):
-                several[node] = node.op.batch(trace, node, inputs, [i in many for i in node.inputs], size)
-                many.add(node)
-                continue
-            new[node] = _batched(trace, node, inputs, tuple([i in many for i in node.inputs]), size)
+            of_all: tuple[Node, bool] = several[node.inputs[0]][node.param("number")]
+            many.update([node] if of_all[1] else [])
+            return of_all[0]
         many.add(node)
-    graph.line = before
-    inputs, outputs = tuple([new[i] for i in program.inputs]), tuple([new.get(o, o) for o in program.outputs])
-    made = replace(program, inputs=inputs, outputs=outputs, start=start if program.scope is not None else 0)
+        flags = [i in many for i in node.inputs]
+        with passing(trace):
+            if not isinstance(node.op, Control):
+                return _batched(trace, node, inputs, tuple(flags), size)
+            several[node] = node.op.batch(trace, node, inputs, flags, size)
+        return node  # nothing but its results is read
+
+    given = tuple([
+        leaves.make_input(graph, i.param("name"), (size, *i.shape) if i in many else i.shape, i.dtype, i.line)
+        for i in program.inputs
+    ])
+    outputs = tuple(replaced(graph, program, given, rewrite))
+    made = replace(program, inputs=given, outputs=outputs, start=start if program.scope is not None else 0)
     return made, [o in many for o in program.outputs]
 
 

@@ -25,14 +25,13 @@ from symgrad.ir.program import Program, bodies, replaced
 from symgrad.ops.arrays.views import broadcast_to, reshape, transpose
 from symgrad.ops.control import call, closure, cond, counted, differentiated, needed, read_by, result, scan, while_
 from symgrad.ops.declare import leaves
-from symgrad.trace.constants import constant
 from symgrad.trace.state import Trace, current, passing
 from symgrad.trace.tracer import Tracer
 from symgrad.transforms.build import input_like, literal, make, scalar, shaped, written
 from symgrad.transforms.derive.batch import batch
 from symgrad.transforms.derive.poles import Poles, is_zero_constant, zeros_among
 from symgrad.transforms.derive.residuals import residuals
-from symgrad.transforms.derive.vjp import Cotangent, cotangents, depends
+from symgrad.transforms.derive.vjp import Cotangent, cotangents, depends, zeros
 from symgrad.transforms.tuned import RUNS_KEEP, RUNS_LONG, RUNS_NESTED, RUNS_REACH, RUNS_SQUARE
 
 # -- bodies: programs of their own
@@ -69,12 +68,10 @@ def lifted(*programs: Program) -> tuple[list[Program], list[Node]]:
     outer: dict[Node, None] = {}
     for program in programs:
         reads = [*[read for node in program.nodes() for read in node.inputs], *program.outputs]
-        outer |= dict.fromkeys([read for read in reads if read.number < program.start and _has_a_value(read)])
+        outer |= dict.fromkeys([
+            read for read in reads if read.number < program.start and (read.is_input or not isinstance(read.op, Leaf))
+        ])
     return [closed((*outer, *p.inputs), p.outputs, p.name) for p in programs], [*outer]
-
-
-def _has_a_value(node: Node) -> bool:
-    return node.is_input or not isinstance(node.op, Leaf)
 
 
 def nested(graph: Graph, body: Program) -> Program:
@@ -209,10 +206,9 @@ def _pull(
     """Pull cotangents through one of the ops that are loops."""
     count, nodes, named = _as_loop(op, [x.node for x in xs], **named)
     if named["length"] is None and not named["runs"]:
-        named["runs"] = default_runs(nodes[named["fixed"] :])
-    first = len(xs) - len(nodes)
-    ahead = ahead and ahead[first:]
-    found = _pull_loop(count, gs[len(gs) - _made_by(named) :], active[first:], nodes, ahead, **named)
+        named["runs"] = levels(most_rows(nodes[named["fixed"] :], RUNS_LONG))
+    first, made = len(xs) - len(nodes), len(named["body"].outputs)
+    found = _pull_loop(count, gs[len(gs) - made :], active[first:], nodes, ahead and ahead[first:], **named)
     return [*[None] * first, *found]
 
 
@@ -222,10 +218,6 @@ def _push(op: Control, node: Node, dots: Sequence[Any], of: Sequence[int], pushf
     first = int(op is while_)  # the number of steps, which has none
     found = _push_loop(count, nodes, dots[len(dots) - len(nodes) :], [k - first for k in of], pushforward, **named)
     return [*[None] * first, *found]
-
-
-def _made_by(named: dict[str, Any]) -> int:
-    return len(named["body"].outputs)
 
 
 def _as_tracers() -> Trace:
@@ -335,11 +327,6 @@ def _rounds(graph: Graph, count: Node | None, given: Sequence[Node], runs: tuple
 
 
 
-def default_runs(state: Sequence[Node]) -> tuple[int, ...]:
-    """Return how long runs are of a loop of any number of steps."""
-    return levels(most_rows(state, RUNS_LONG))
-
-
 def square_runs(state: Sequence[Node]) -> tuple[int, ...]:
     """Return runs of a loop of any number of steps that are as many as a run has steps: the last level says so."""
     most = most_rows(state, RUNS_SQUARE)
@@ -400,11 +387,6 @@ def _steps_of_run(graph: Graph, run: int, count: Node) -> Node:
     if run > 0:
         return literal(graph, run, np.int64)
     return written(graph, lambda n: np.clip(np.ceil(np.sqrt(n.astype(float))).astype(np.int64), 1, -run), count)
-
-
-def zeros(trace: Trace, like: Node) -> Node:
-    """Make zeros of a value's shape and dtype."""
-    return shaped(trace.graph, constant(trace, 0, like.dtype), like.shape)
 
 
 def _batch_rounds(trace: Trace, node: Node, xs: Sequence[Node], mapped: Sequence[bool], size: Dim) -> list[Any]:
@@ -592,50 +574,25 @@ def _pull_held(
 ) -> list[Cotangent | None]:
     """Pull cotangents through the program that was run, which is computed again: of `cond` and `call`."""
     trace, bodies = _as_tracers(), [*held.values()]
-    first = len(xs) - len(bodies[0].inputs)
-    derived, given, arrived = _backwards(trace, bodies, gs, xs[first:], active[first:], ahead and ahead[first:])
-    if not arrived:
-        return [None] * len(xs)
-    tests = [x.node for x in xs[:first]]
-    made = make(trace.graph, op, *tests, *given, **dict(zip(held, derived, strict=True)))
-    found = {
-        first + k: found._replace(value=Tracer(make(trace.graph, result, made, number=n), trace))
-        for n, (k, found) in enumerate(arrived.items())
-    }
-    return [found.get(k) for k in range(len(xs))]
-
-
-def _backwards(
-    trace: Trace, bodies: Sequence[Program], gs: Sequence[Cotangent | None], xs: Sequence[Tracer],
-    active: Sequence[bool], ahead: Sequence[bool] | None,
-) -> tuple[list[Program], list[Node], dict[int, Cotangent]]:
-    """Derive programs that are computed again: from their arguments, and the cotangents of results that have some.
-
-    A cotangent that is the same number in all calls stands in the programs, which are simpler for it.
-
-    Returns:
-        Programs of the cotangents of some arguments; what they are given; and which arguments those are, with what is
-        known of the cotangent without its value.
-    """
-    graph = trace.graph
-    wrt = [k for k, moves in enumerate(active) if moves]
+    graph, first = trace.graph, len(xs) - len(bodies[0].inputs)
+    wrt = [k for k, moves in enumerate(active[first:]) if moves]
     of = {k: g for k, g in enumerate(gs) if g is not None}
     derived = []
     deepest, graph.again = graph.again, 0  # of what is computed again within what is computed again
     with graph.apart():
         for body in bodies:
             inner = nested(graph, body)
-            bars = [
+            bars = [  # one that is the same number in all calls stands in the program, which is simpler for it
                 g.value.node if scalar(g.value.node) is not None else input_like(graph, f"y{k}_bar", inner.outputs[k])
                 for k, g in of.items()
             ]
             seeds = seeded(trace, [inner.outputs[k] for k in of], bars, [*of.values()])
-            poles = None if ahead is None else [inner.inputs[k] for k in wrt if ahead[k]]
+            poles = None if ahead is None else [inner.inputs[k] for k in wrt if ahead[first + k]]
             swept = cotangents(trace, inner, seeds, [inner.inputs[k] for k in wrt], ahead=poles, within=True)
             inputs = (*inner.inputs, *[bar for bar in bars if bar.is_input])
             derived.append((inputs, dict(zip(wrt, swept, strict=True))))
         graph.again = max(deepest, graph.again + 1)
-        arrived: dict[int, Cotangent] = {}
+        arrived: dict[int, Cotangent] = {}  # without values
         for k in wrt:
             sides = [found[k] for _, found in derived]
             none = [is_zero_constant(side.value.node) for side in sides]
@@ -648,12 +605,18 @@ def _backwards(
             own = read_by(Program(inputs, outputs), outputs)
             read |= {k for k, x in enumerate(inputs) if x in own}
         kept = sorted(read)
-        back = [
-            closed([inputs[k] for k in kept], [found[k].value.node for k in arrived], f"{body.name}_back")
-            for body, (inputs, found) in zip(bodies, derived, strict=True)
-        ]
-    given = [*[x.node for x in xs], *[g.value.node for g in of.values() if scalar(g.value.node) is None]]
-    return back, [given[k] for k in kept], arrived
+        back = {
+            name: closed([inputs[k] for k in kept], [found[k].value.node for k in arrived], f"{body.name}_back")
+            for (name, body), (inputs, found) in zip(held.items(), derived, strict=True)
+        }
+    parts: list[Cotangent | None] = [None] * len(xs)
+    if arrived:
+        tests, given = [x.node for x in xs[:first]], [x.node for x in xs[first:]]
+        given += [g.value.node for g in of.values() if scalar(g.value.node) is None]
+        made = make(graph, op, *tests, *[given[k] for k in kept], **back)
+        for n, (k, known) in enumerate(arrived.items()):
+            parts[first + k] = known._replace(value=Tracer(make(graph, result, made, number=n), trace))
+    return parts
 
 
 def seeded(

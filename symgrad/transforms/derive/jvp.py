@@ -8,7 +8,7 @@ Only what holds programs has a rule of its own (`push`), which pushes these forw
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -91,7 +91,7 @@ def pushforward(program: Program, wrt: Sequence[int], of: Sequence[int], *, with
         forward = pullback(reverse, bars, range(len(wrt)), names, linear=True)
         w = [reverse.inputs[k] for k in bars]
         if not outputs_are_linear(forward.outputs, w, reverse.outputs):
-            check_rules(trace, program, [primals[k] for k in wrt])
+            _refuse_rule(trace, program, [primals[k] for k in wrt])
         outputs = unread(trace, w, forward.outputs)
     tangents = forward.inputs[len(reverse.inputs) :]
     labels = tuple([f"y{k}_dot" for k in of])
@@ -136,19 +136,21 @@ def outputs_are_linear(transposed: Iterable[Node], w: Sequence[Node], outputs: I
     return all(node in zero or is_zero_constant(node) for node in outputs)
 
 
-def check_rules(trace: Trace, program: Program, wrt: Sequence[Node], *, within: bool = False) -> None:
-    """Find the op whose rule is not linear in the cotangent."""
+def _on_paths(trace: Trace, program: Program, wrt: Sequence[Node]) -> Iterator[tuple[Node, set[Node]]]:
+    """Yield the ops on paths from inputs, those of programs that are held among them, with all that is on a path."""
     active = depends(program.nodes(), wrt)
     for node in program.nodes():
-        if node not in active or not node.inputs:
-            continue
-        if isinstance(node.op, Control):
+        if node in active and isinstance(node.op, Control):
             for body in bodies(node):
                 inner = nested(trace.graph, body)
-                check_rules(trace, inner, [i for i in inner.inputs if i.dtype.kind == "f"], within=True)
-            continue
-        if isinstance(node.op, Result):
-            continue
+                yield from _on_paths(trace, inner, [i for i in inner.inputs if i.dtype.kind == "f"])
+        elif node in active and node.inputs and not isinstance(node.op, Result):
+            yield node, active
+
+
+def _refuse_rule(trace: Trace, program: Program, wrt: Sequence[Node]) -> None:
+    """Find the op whose rule is not linear in the cotangent."""
+    for node, active in _on_paths(trace, program, wrt):
         g, outputs = _apply_rule(trace, node, active)
         seeds = {o: Tracer(fresh(trace, "t", o), trace) for o in outputs}
         cut = Program((*node.inputs, g), tuple(outputs), scope=trace.graph, start=g.number)
@@ -157,8 +159,7 @@ def check_rules(trace: Trace, program: Program, wrt: Sequence[Node], *, within: 
                 f"the rule of {node.op.name} is not linear in the cotangent, so that it has no forward mode",
                 line=node.line, instead="reverse mode (grad, vjp, jacrev)",
             )
-    if not within:
-        raise VerifyError(f"{program.name}: its transposed program is not linear, though the rule of each op is")
+    raise VerifyError(f"{program.name}: its transposed program is not linear, though the rule of each op is")
 
 
 def _apply_rule(trace: Trace, node: Node, active: set[Node]) -> tuple[Node, list[Node]]:
@@ -182,13 +183,8 @@ def _check_paths(trace: Trace, program: Program, wrt: Sequence[Node]) -> None:
 
     symgrad's own are linear by test.
     """
-    active = depends(program.nodes(), wrt)
-    for node in program.nodes():
-        if node in active and isinstance(node.op, Control):
-            for body in bodies(node):
-                inner = nested(trace.graph, body)
-                _check_paths(trace, inner, [i for i in inner.inputs if i.dtype.kind == "f"])
-        elif node in active and node.inputs and OPS.get(node.op.name) is not node.op:
+    for node, active in _on_paths(trace, program, wrt):
+        if OPS.get(node.op.name) is not node.op:
             try:
                 g, outputs = _apply_rule(trace, node, active)
             except NoGradient:

@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 
 from symgrad.ir.graphs import reachable
-from symgrad.ir.index.shapes import Shape
 from symgrad.ir.node import Graph, Node
 from symgrad.ir.op import Composite, Control, Elementwise, Result
 from symgrad.ir.program import Program, bodies, copied, replaced
@@ -199,7 +198,11 @@ def _with_addends(
     outputs, conditions = replaced(graph, program, values, rewrite), _conditions(program, takes)
     for k, node in taken.items():
         if node in conditions:
-            used = [_of_rows(graph, new.get(c, c), holds, node.shape, places[k].shape) for c, holds in conditions[node]]
+            used, gone = [], tuple(range(len(places[k].shape), len(node.shape)))
+            for condition, holds in conditions[node]:  # for each row, whether it holds for any element, or fails
+                c = new.get(condition, condition)
+                wide = make(graph, broadcast_to, c if holds else make(graph, logical_not, c), shape=node.shape)
+                used.append(make(graph, any_, wide, axes=gone) if gone else wide)
             either = reduce(partial(make, graph, logical_or), used)
             places[k] = make(graph, where, either, places[k], literal(graph, -1, np.int64))
     return outputs, addends, places
@@ -215,10 +218,3 @@ def _conditions(program: Program, takes: Iterable[Node]) -> dict[Node, list[tupl
             else:
                 del found[take]
     return {node: conditions for node, conditions in found.items() if conditions}
-
-
-def _of_rows(graph: Graph, condition: Node, holds: bool, shape: Shape, part: Shape) -> Node:
-    """Say for each row whether a condition on rows, of a shape, holds for any element of it, or fails for any."""
-    each = condition if holds else make(graph, logical_not, condition)
-    wide = make(graph, broadcast_to, each, shape=shape)
-    return make(graph, any_, wide, axes=tuple(range(len(part), len(shape)))) if len(part) < len(shape) else wide

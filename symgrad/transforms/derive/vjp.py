@@ -180,9 +180,13 @@ def cotangents(
                     arrived.setdefault(read, []).append(part)
         graph.line = None
         return [
-            Cotangent(Tracer(shaped(graph, constant(trace, 0, node.dtype), node.shape), trace)) if found is None
-            else found for node, found in wanted.items()
+            Cotangent(Tracer(zeros(trace, node), trace)) if found is None else found for node, found in wanted.items()
         ]
+
+
+def zeros(trace: Trace, like: Node) -> Node:
+    """Make zeros of a value's shape and dtype."""
+    return shaped(trace.graph, constant(trace, 0, like.dtype), like.shape)
 
 
 def _nonzero(part: Cotangent) -> Cotangent:
@@ -342,8 +346,8 @@ def unread(trace: Trace, inputs: Sequence[Node], outputs: Sequence[Node]) -> tup
     if not any(node in inputs for one in there.nodes() for node in one.inputs):
         return there.outputs
     others = [node for node in there.nodes() if node.is_input and node not in inputs]
-    zeros = [shaped(trace.graph, constant(trace, 0, node.dtype), node.shape) for node in inputs]
-    return tuple(replaced(trace.graph, replace(there, inputs=(*inputs, *others)), [*zeros, *others]))
+    values = [*[zeros(trace, node) for node in inputs], *others]
+    return tuple(replaced(trace.graph, replace(there, inputs=(*inputs, *others)), values))
 
 
 def _pulled_all(

@@ -38,18 +38,18 @@ def diagonals(program: Program) -> Program:
         return program
     if not any(_is_at_places(node, node.inputs) or _is_laid_flat(node, node.inputs) for node in program.nodes()):
         return program
-    return rebuild(program, _read_at_places)
 
+    def rewrite(graph: Graph, node: Node, inputs: tuple[Node, ...]) -> Node:
+        if _is_at_places(node, inputs):
+            if node.op.put:
+                return written(graph, np.diagonal, inputs[0])
+            return written(graph, _reads_diagonal, *inputs[:2], add=node.op is add_at)
+        if _is_laid_flat(node, inputs):
+            flat, value = inputs[0].inputs
+            return written(graph, _reads_diagonal, flat.inputs[0], value)
+        return copied(graph, node, inputs)
 
-def _read_at_places(graph: Graph, node: Node, inputs: tuple[Node, ...]) -> Node:
-    if _is_at_places(node, inputs):
-        if node.op.put:
-            return written(graph, np.diagonal, inputs[0])
-        return written(graph, _reads_diagonal, *inputs[:2], add=node.op is add_at)
-    if _is_laid_flat(node, inputs):
-        flat, value = inputs[0].inputs
-        return written(graph, _reads_diagonal, flat.inputs[0], value)
-    return copied(graph, node, inputs)
+    return rebuild(program, rewrite)
 
 
 def _is_laid_flat(node: Node, inputs: tuple[Node, ...]) -> bool:

@@ -74,7 +74,8 @@ def gather_scatters(program: Program) -> Program:
     writes = {node: found for node in nodes if (found := _read_write(node, uses)) is not None}
     if not writes:
         return program
-    return rebuild(program, _Runs(writes, uses).rewritten)
+    runs = _Runs(writes, uses)
+    return rebuild(program, runs.rewritten, new=runs.new)
 
 
 def _read_write(node: Node, uses: Counter[Node]) -> _Write | None:
@@ -155,32 +156,27 @@ class _Runs:
 
     def rewritten(self, graph: Graph, node: Node, inputs: tuple[Node, ...]) -> Node:
         """Make a node anew; a write waits for those that follow it."""
-        self.new |= zip(node.inputs, inputs, strict=True)  # the program's inputs are made anew elsewhere
         if node in self.passing:
-            made = inputs[0]  # nobody reads it
-        elif node in self.writes:
-            write = self.writes[node]
-            run = self.waiting.pop(write.before, [])
-            run.append(write)
-            if node in self.next:
-                self.waiting[node] = run
-                made = inputs[0]
-            else:
-                made = self.joined(graph, node, run)
-        else:
-            made = copied(graph, node, inputs)
-        self.new[node] = made
-        return made
+            return inputs[0]  # nobody reads it
+        if node not in self.writes:
+            return copied(graph, node, inputs)
+        write = self.writes[node]
+        run = self.waiting.pop(write.before, [])
+        run.append(write)
+        if node not in self.next:
+            return self.joined(graph, node, run)
+        self.waiting[node] = run
+        return inputs[0]
 
     def joined(self, graph: Graph, node: Node, run: list[_Write]) -> Node:
         """Write all at once."""
         first = run[0]
         with passing(active_on(graph, "scatters")) as trace:
-            x = Tracer(self.new[first.before], trace)
+            x = self.traced(trace, first.before)
             part = max(i.shape for i in first.indices)
             values = [self.value(trace, write, gathered_shape(node.shape, part, first.axes)) for write in run]
             columns = zip(*[write.indices for write in run], strict=True)
-            indices: list[list[Any]] = [[Tracer(self.new[i], trace) for i in column] for column in columns]
+            indices: list[list[Any]] = [[self.traced(trace, i) for i in column] for column in columns]
             if len(run) > 1 or first.once:  # they stand beside others: of one dtype, and of the shape that all have
                 indices = [[i if i.dtype == np.int64 else i.astype(np.int64) for i in column] for column in indices]
                 indices = [[i if i.node.shape == part else broadcast_to(i, shape=part) for i in c] for c in indices]
@@ -197,9 +193,13 @@ class _Runs:
             made: Tracer = first.op(x, whole, *places, **params)
             return made.node
 
+    def traced(self, trace: Trace, node: Node) -> Any:
+        """Return what stands for a node; one from outside of the program stands for itself."""
+        return Tracer(self.new.get(node, node), trace)
+
     def value(self, trace: Trace, write: _Write, shape: Shape) -> Any:
         """Return what is written or added, of the place's shape."""
-        value: Any = Tracer(self.new[write.value], trace)
+        value: Any = self.traced(trace, write.value)
         value = -value if write.negative else value
         value = value if write.part is None or value.node.shape == write.part else broadcast_to(value, shape=write.part)
         have = value.node.shape
