@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from symgrad.api.rules.override import override_gradient
     from symgrad.api.sized import argwhere, flatnonzero, nonzero, unique
     from symgrad.api.sparse.rows import RowSparse
-    from symgrad.api.step.step import compile_step
-    from symgrad.api.trees import ravel_pytree, tree_map, tree_paths
+    from symgrad.api.step.step import Step, compile_step
+    from symgrad.api.trees import ravel_pytree, tree_flatten, tree_map, tree_paths
     from symgrad.build.threads import get_num_threads, set_num_threads
     from symgrad.emit.emit import emit
     from symgrad.emit.files import Package
@@ -43,12 +43,13 @@ if TYPE_CHECKING:
     from symgrad.train.fit import fit
 
 __all__ = [
-    "Function", "NoGradient", "Options", "Package", "RowSparse", "Spec", "SymgradError", "SymgradWarning", "Tracer",
-    "argwhere", "check_grads", "checkpoint", "compile_step", "cond", "custom_jvp", "custom_vjp", "dask", "define_op",
-    "emit", "extern", "features", "fit", "flatnonzero", "fori_loop", "from_sympy", "get_num_threads", "grad",
-    "gradients", "hessian", "hvp", "jacfwd", "jacrev", "jit", "jvp", "linalg", "linearize", "load", "named", "nn",
-    "nonzero", "optim", "override_gradient", "ravel_pytree", "save", "scan", "set_num_threads", "spec",
-    "stop_gradient", "switch", "tree_map", "tree_paths", "unique", "value_and_grad", "vjp", "vmap", "while_loop",
+    "Function", "NoGradient", "Options", "Package", "RowSparse", "Spec", "Step", "SymgradError", "SymgradWarning",
+    "Tracer", "argwhere", "check_grads", "checkpoint", "compile_step", "cond", "custom_jvp", "custom_vjp", "dask",
+    "define_op", "emit", "extern", "features", "fit", "flatnonzero", "fori_loop", "from_sympy", "get_num_threads",
+    "grad", "gradients", "hessian", "hvp", "jacfwd", "jacrev", "jit", "jvp", "linalg", "linearize", "load", "named",
+    "nn", "nonzero", "optim", "override_gradient", "ravel_pytree", "save", "scan", "set_num_threads", "spec",
+    "stop_gradient", "switch", "tree_flatten", "tree_map", "tree_paths", "unique", "value_and_grad", "vjp", "vmap",
+    "while_loop",
 ]
 
 _NAMES = {
@@ -58,8 +59,8 @@ _NAMES = {
     "api.modes.gradients": "gradients stop_gradient", "api.modes.linearize": "jvp linearize vjp",
     "api.modes.vmap": "vmap", "api.rules.custom": "custom_jvp custom_vjp", "api.rules.define": "define_op extern",
     "api.rules.override": "override_gradient", "api.sized": "argwhere flatnonzero nonzero unique",
-    "api.sparse.rows": "RowSparse", "api.step.step": "compile_step",
-    "api.trees": "ravel_pytree tree_map tree_paths", "build.threads": "get_num_threads set_num_threads",
+    "api.sparse.rows": "RowSparse", "api.step.step": "Step compile_step",
+    "api.trees": "ravel_pytree tree_flatten tree_map tree_paths", "build.threads": "get_num_threads set_num_threads",
     "emit.emit": "emit", "emit.files": "Package", "options": "Options", "trace.overrides": "named",
     "trace.signature": "Spec spec", "trace.tracer": "Tracer", "train": "fit load save",
 }

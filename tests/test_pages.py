@@ -164,14 +164,15 @@ def test_the_page_of_scale_runs(request):
 GROUPS = {
     "Compile and differentiate": ("jit", "grad", "value_and_grad", "jacfwd", "jacrev", "hessian", "hvp", "vmap"),
     "Differentiate at a point": ("jvp", "vjp", "linearize", "gradients", "stop_gradient"),
-    "Train": ("compile_step", "RowSparse"),
+    "Train": ("compile_step", "Step", "RowSparse"),
     "Loops and branches": ("scan", "fori_loop", "while_loop", "cond", "switch", "checkpoint"),
     "Check": ("check_grads",),
     "Formulas in SymPy": ("from_sympy",),
     "Packages of C": ("emit", "Package"),
     "Rules and operations of your own": (
         "custom_vjp", "custom_jvp", "override_gradient", "named", "define_op", "extern"),
-    "Structures, shapes and types": ("tree_map", "tree_paths", "ravel_pytree", "spec", "Spec", "Tracer"),
+    "Structures, shapes and types": (
+        "tree_map", "tree_paths", "tree_flatten", "ravel_pytree", "spec", "Spec", "Tracer"),
     "As many as are asked for": ("unique", "nonzero", "flatnonzero", "argwhere"),
     "Choices": ("Options", "set_num_threads", "get_num_threads"),
     "Errors and warnings": ("SymgradError", "SymgradWarning", "NoGradient"),

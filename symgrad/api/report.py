@@ -81,6 +81,15 @@ class Cost:
     c_lines: int
     compile_seconds: float
 
+    def __add__(self, other: Cost) -> Cost:
+        """Count what two functions do."""
+        def both(one: Any, more: Any) -> Any:
+            if isinstance(one, Mapping):
+                return MappingProxyType({name: one.get(name, 0) + more.get(name, 0) for name in {**one, **more}})
+            return one + more
+
+        return Cost(*[both(getattr(self, name), getattr(other, name)) for name in self.__dataclass_fields__])
+
     def __str__(self) -> str:
         rows = [("flops", self.flops)]
         rows += [(f"  {kind}", number) for kind, number in (*self.operations.items(), *self.calls.items())]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable
 from itertools import accumulate
 from typing import Any
@@ -36,24 +37,34 @@ def tree_map(function: Callable[..., Any], tree: Any, *rest: Any) -> Any:
     >>> sg.tree_map(lambda p, g: p - g, {"W": np.ones(2), "b": 3.0}, {"W": np.ones(2), "b": 1.0})
     {'W': array([0., 0.]), 'b': 2.0}
     """
-    leaves, structure = flattened(tree, is_leaf=is_pattern)
+    leaves, structure = tree_flatten(tree)
     try:
         for one in rest:
-            flattened(one, is_leaf=is_pattern)  # which makes its objects structures
+            tree_flatten(one)  # which makes its objects structures
         others = [structure.flatten_up_to(one) for one in rest]
     except (TypeError, ValueError) as error:
         raise ArgumentError(f"tree_map() of structures that differ: {str(error).rstrip('.')}") from error
     return optree.tree_unflatten(structure, [function(*each) for each in zip(leaves, *others, strict=True)])
 
 
-def tree_leaves(tree: Any) -> list[Any]:
-    """List the leaves of a structure, in the order of `tree_map`."""
-    return flattened(tree, is_leaf=is_pattern)[0]
+def tree_flatten(tree: Any) -> tuple[list[Any], Any]:
+    """List the leaves of a structure, in the order of `tree_map`, and give the structure, which makes it of others.
+
+    Returns:
+        ``(leaves, structure)``: the structure is one of optree, equal and hashed where structures are the same;
+        ``structure.unflatten(leaves)`` is `tree` again.
+
+    >>> import symgrad as sg
+    >>> leaves, structure = sg.tree_flatten({"W": 1.0, "b": (2.0, None)})
+    >>> leaves, structure.unflatten([3.0, 4.0])
+    ([1.0, 2.0], {'W': 3.0, 'b': (4.0, None)})
+    """
+    return flattened(tree, is_leaf=is_pattern)
 
 
 def leaves_by_path(tree: Any) -> dict[str, Any]:
     """Give the leaves of a structure their paths, no two of which may be one."""
-    return dict(zip(without_twins(tree_paths(tree)), tree_leaves(tree), strict=True))
+    return dict(zip(without_twins(tree_paths(tree)), tree_flatten(tree)[0], strict=True))
 
 
 def tree_paths(tree: Any) -> list[str]:
@@ -63,7 +74,7 @@ def tree_paths(tree: Any) -> list[str]:
     >>> sg.tree_paths({"layers": [{"W": 1.0}, {"W": 2.0, "b": 3.0}], "scale": 4.0})
     ['layers/0/W', 'layers/1/W', 'layers/1/b', 'scale']
     """
-    return ["/".join(map(str, path)) for path in flattened(tree, is_leaf=is_pattern)[1].paths()]
+    return ["/".join(map(str, path)) for path in tree_flatten(tree)[1].paths()]
 
 
 def without_twins(paths: list[str]) -> list[str]:
@@ -74,8 +85,8 @@ def without_twins(paths: list[str]) -> list[str]:
     return paths
 
 
-def gradients_by_path(params: Any, grads: Any) -> dict[str, Any]:
-    """Give gradients the paths of their parameters; those that are None, or not there, are left out."""
+def gradients_by_path(params: Any, grads: Any) -> OrderedDict[str, Any]:
+    """Give gradients the paths of their parameters, in the order of these; None, or what is not there, is left out."""
     shapes = {path: np.shape(leaf) for path, leaf in leaves_by_path(params).items()}
     found = leaves_by_path(grads)
     for path, grad in found.items():
@@ -86,7 +97,7 @@ def gradients_by_path(params: Any, grads: Any) -> dict[str, Any]:
                 f"the gradient of {path or 'params'} has shape {np.shape(grad)}, and the parameter {shapes[path]}",
                 instead="a gradient by this parameter",
             )
-    return found
+    return OrderedDict([(path, found[path]) for path in shapes if path in found])
 
 
 def ravel_pytree(tree: Any) -> tuple[Any, Callable[[Any], Any]]:
@@ -112,7 +123,7 @@ def ravel_pytree(tree: Any) -> tuple[Any, Callable[[Any], Any]]:
     >>> sg.grad(lambda v: np.sum(unravel(v)["W"]) * unravel(v)["b"])(flat)
     array([3., 3., 3., 3., 4.])
     """
-    leaves, structure = flattened(tree, is_leaf=is_pattern)
+    leaves, structure = tree_flatten(tree)
     arrays = [lift(leaf) for leaf in leaves]
     shapes, kinds = [tuple(a.shape) for a in arrays], [a.dtype for a in arrays]
     ends = [*accumulate([int(np.prod(shape)) for shape in shapes])]

@@ -22,16 +22,13 @@ from symgrad.build.toolchain.find import find
 from symgrad.errors import Missed
 from symgrad.ir.saved.dims import evaluated
 from symgrad.options import Options
-from symgrad.render.source import ADDRESSES, MEET, NOT_FINITE, OTHER, UPDATE
+from symgrad.render.source import ADDRESSES, OTHER, UPDATE
 
 WRITEABLE = 0x400
 """NumPy's flag bit."""
 
 LINE = 64
 """Arrays in the memory between the functions begin at multiples of so many bytes."""
-
-NUMBERS = MEET, NOT_FINITE
-"""What `Steps.take` returns beside 0, where a call has written nothing: see `symgrad.render.source`."""
 
 _HALF = "int32_t(*)(void **, int64_t *, int32_t, char *, int32_t *)"
 
@@ -212,7 +209,8 @@ class Steps:
         """Take one step with what it is given; None where that is not what was planned, and nothing was done.
 
         Returns:
-            0, or a number of `NUMBERS`; and the results. Numbers that were written stand in the list of leaves.
+            0, or where nothing was written `MEET` or `NOT_FINITE` of `symgrad.render.source`; and the results. Numbers
+            that were written stand in the list of leaves.
         """
         results = [np.empty(*each) for each in self._made]
         code = self._called(leaves, results, 0, 1)

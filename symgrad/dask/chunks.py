@@ -6,7 +6,6 @@ import functools
 import hashlib
 import inspect
 import pickle
-import platform
 import sys
 import threading
 import uuid
@@ -16,20 +15,10 @@ from operator import add
 from typing import Any, NamedTuple
 
 import numpy as np
-import scipy
 
-from symgrad.api.call.function import Function
-from symgrad.api.modes import derivatives
-from symgrad.api.modes.mode import function
-from symgrad.api.sparse.rows import RowSparse
-from symgrad.build.threads import threads
-from symgrad.build.toolchain.find import find
+import symgrad
+from symgrad import Function, Options, RowSparse, tree_flatten, tree_paths
 from symgrad.errors import ArgumentError, ArgumentValueError, ConcretizationError, LeftBehindError, SymgradError
-from symgrad.options import Options
-from symgrad.trace import optree
-from symgrad.trace.signature import Signature
-from symgrad.trace.structures import flattened
-from symgrad.version import __version__
 
 FAN_IN = 8
 """So many sums are added up in one task, in the order of their chunks."""
@@ -116,7 +105,7 @@ class Chunked:
             return self(params, *arrays)
         by = whole.rows if self._mean else 1
         grads = [_scaled(g, np.divide, by) for g in whole.grads]
-        return whole.value / by, optree.tree_unflatten(key[0], grads)
+        return whole.value / by, key[0].unflatten(grads)
 
     def watching(self) -> Callable[..., None]:
         """Return what raises where a NaN or an infinity begins, of the first chunk that has one: it is brought here."""
@@ -137,12 +126,12 @@ class Chunked:
             raise ArgumentValueError(f"{self.__name__}() over no chunks", instead="one at least")
         if len({*counts.values()}) != 1:
             raise ArgumentValueError(f"arguments have other numbers of chunks: {counts}", instead="X.rechunk(...)")
-        leaves, structure = flattened(params)
-        for path, leaf in zip(structure.paths(), leaves, strict=True):
+        leaves, structure = tree_flatten(params)
+        for path, leaf in zip(tree_paths(params), leaves, strict=True):
             if (kind := np.asarray(leaf).dtype).kind != "f":
-                name = "/".join(map(str, path)) or "params"
+                name = path or "params"
                 raise ArgumentError(f"the parameter {name} is {kind}: it has no gradient", instead="an array of floats")
-        others, rest = flattened([one for k, one in enumerate(arrays) if k not in self._places])
+        others, rest = tree_flatten([one for k, one in enumerate(arrays) if k not in self._places])
         return (structure, rest), leaves, others, [*zip(*blocks, strict=True)]
 
     def _whole(self, made: Any, leaves: Any, others: Any, chunks: Any) -> Part:
@@ -161,14 +150,21 @@ class Chunked:
     def _function(self, key: tuple[Any, Any]) -> Function[..., Any]:
         """Return what is compiled: of leaves, as the classes of structures stay here."""
         if key not in self._made:
+            (structure, rest), loss, places = key, self._loss, self._places
+
+            def of_leaves(leaves: Any, others: Any, *chunks: Any) -> Any:
+                found, parts = iter(rest.unflatten(others)), dict(zip(places, chunks, strict=True))
+                count = len(parts) + rest.num_children
+                arrays = [parts[k] if k in parts else next(found) for k in range(count)]
+                return loss(structure.unflatten(leaves), *arrays)
+
+            functools.update_wrapper(of_leaves, loss, updated=()).__name__ = self.__name__  # for messages
             named = ["params", "arrays", *[f"{name}_" * (name in {"params", "arrays"}) or name for name in self._names]]
-            shown = inspect.Signature([inspect.Parameter(n, inspect.Parameter.POSITIONAL_ONLY) for n in named])
+            of_leaves.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+                [inspect.Parameter(name, inspect.Parameter.POSITIONAL_ONLY) for name in named])
             opened = key not in self._alone and dict.fromkeys(range(2, len(named)), "rows,...")
-            self._made[key] = function(
-                "value_and_grad", self._loss, _on_leaves,
-                {"structures": key, "places": self._places, "sparse": self._sparse}, dynamic=opened,
-                options=self._options, signature=shown,
-            )
+            self._made[key] = symgrad.value_and_grad(
+                of_leaves, sparse=self._sparse, dynamic=opened, options=self._options)
         return self._made[key]
 
     def _trace(self, made: Any, leaves: Any, others: Any, chunks: Any, k: int) -> bool:
@@ -183,7 +179,7 @@ class Chunked:
         from dask.delayed import delayed
 
         name = f"symgrad-{uuid.uuid4().hex}"
-        job = delayed(Job(sent, leaves, others, self._mean, self._options), name=name, traverse=False)
+        job = delayed(Job(sent, leaves, others, self._mean), name=name, traverse=False)
         one, added = delayed(_part, pure=False, traverse=False), delayed(_added, pure=False)
         level = [one(job, k, *chunk) for k, chunk in enumerate(chunks)]
         while len(level) > 1:
@@ -193,22 +189,6 @@ class Chunked:
         with dask.config.set(large):
             (whole,) = dask.compute(level[0])
         return whole  # type: ignore[no-any-return]
-
-
-def _on_leaves(
-    loss: Any, signature: Signature, traced: list[Any], *, structures: Any, places: Sequence[int], sparse: bool,
-) -> Any:
-    """Derive a loss by the leaves of its parameters, given these, those of arguments in one piece, and chunks."""
-    (leaves, others, *chunks), _ = signature.join(traced)
-    structure, rest = structures
-    found, parts = iter(optree.tree_unflatten(rest, others)), dict(zip(places, chunks, strict=True))
-    arrays = [parts[k] if k in parts else next(found) for k in range(len(parts) + rest.num_children)]
-
-    def of_leaves(leaves: Any) -> Any:
-        return loss(optree.tree_unflatten(structure, leaves), *arrays)
-
-    of_leaves.__name__ = getattr(loss, "__name__", "loss")  # for messages
-    return derivatives.value_and_grad(of_leaves, sparse=sparse)(leaves)
 
 
 # -- what a worker does
@@ -223,7 +203,7 @@ class Part(NamedTuple):
         grads: likewise, leaf by leaf; nothing where there are no rows.
         missed: numbers of chunks whose path of branches, or whose shapes, the function was not compiled for.
         infinite: the number of the first chunk whose value or gradient is NaN or infinite, if there is one.
-        machine: what decides about the last bits where it was computed, see `_machine`.
+        machine: what decides about the last bits where it was computed, see `Function.machine`.
     """
 
     rows: int = 0
@@ -241,7 +221,6 @@ class Job(NamedTuple):
     leaves: list[Any]
     others: list[Any]
     mean: bool
-    options: Options
 
 
 @dataclass(frozen=True)
@@ -295,10 +274,11 @@ def _part(job: Job, k: int, *blocks: Any) -> Part:
     if not rows:
         return Part()
     value, grads = found
-    infinite = () if all(np.all(np.isfinite(leaf)) for leaf in flattened(found)[0]) else (k,)
+    numbers = [value, *[g.rows if isinstance(g, RowSparse) else g for g in grads]]
+    infinite = () if all(np.isfinite(one).all() for one in numbers) else (k,)
     weight = rows if job.mean else 1
     weighted = tuple([_scaled(g, np.multiply, weight) for g in grads])
-    return Part(rows, float(value) * weight, weighted, (), infinite, _machine(job.options, threads(job.options)))
+    return Part(rows, float(value) * weight, weighted, (), infinite, job.sent.function.machine)
 
 
 def _computed(made: Any, leaves: Any, others: Any, k: int, blocks: Sequence[Any]) -> tuple[int, Any]:
@@ -342,17 +322,6 @@ def _added(parts: Sequence[Part], mixed: bool) -> Part:
         grads, infinite = tuple(map(add, total.grads, part.grads)), total.infinite or part.infinite
         total = Part(total.rows + part.rows, total.value + part.value, grads, (), infinite, one)
     return total
-
-
-@functools.cache
-def _machine(options: Options, count: int) -> Mapping[str, str]:
-    """Return what decides about the last bits of what is computed here by so many threads."""
-    toolchain = find(options)
-    found = {"symgrad": __version__, "NumPy": np.__version__, "SciPy": scipy.__version__, "threads": str(count)}
-    if toolchain is None:
-        return {**found, "compiler": "none", "processor": platform.machine()}
-    flags = " ".join(toolchain.flags)
-    return {**found, "compiler": toolchain.version, "flags": flags, "processor": toolchain.cpu}
 
 
 # -- what chunks there are

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.api.modes.gradients import stop_gradient
+from symgrad import stop_gradient
 from symgrad.errors import ArgumentValueError, IndexOutOfBounds
 from symgrad.nn.layers import is_known
 

@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.api.modes.control import scan
-from symgrad.api.trees import tree_map
+from symgrad import scan, tree_map
 from symgrad.errors import ArgumentValueError
 from symgrad.nn.layers import check_shapes
 

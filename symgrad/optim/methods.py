@@ -12,8 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.api.sparse.rows import RowSparse
-from symgrad.api.trees import tree_leaves, tree_map, tree_paths
+from symgrad import RowSparse, tree_flatten, tree_map, tree_paths
 from symgrad.errors import ArgumentValueError
 from symgrad.optim.optimizer import Link, Optimizer
 
@@ -384,7 +383,7 @@ def clip_by_global_norm(max_norm: Number) -> Optimizer:
     {'a': array([-1.5, -2. ]), 'b': array([-6.])}
     """
     def clipped(grads: Any, h: Any) -> Any:
-        leaves = [g.rows if isinstance(g, RowSparse) else g for g in tree_leaves(grads)]
+        leaves = [g.rows if isinstance(g, RowSparse) else g for g in tree_flatten(grads)[0]]
         scale = _norm_scale(leaves, h["max_norm"])
         return _each(lambda g: g * scale, grads)
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.api.sparse.rows import RowSparse
-from symgrad.api.trees import Tree, gradients_by_path, leaves_by_path, tree_map
+from symgrad import RowSparse, tree_flatten, tree_map, tree_paths
 from symgrad.errors import ArgumentError, ArgumentValueError
 
+Tree = Any
 Init = Callable[[Tree], dict[str, Tree]]
 Update = Callable[[Tree, Tree, dict[str, Tree], Any, dict[str, Any]], tuple[Tree, Tree, dict[str, Tree]]]
 
@@ -226,12 +226,23 @@ def _returned(what: str, found: Any, *kinds: Any) -> Any:
 
 def _check(params: Tree, grads: Tree) -> None:
     """Refuse what has no gradient, and what is not of floats."""
-    found = gradients_by_path(params, grads)
-    for path, one in leaves_by_path(params).items():
+    own, found = [dict(zip(tree_paths(tree), tree_flatten(tree)[0], strict=True)) for tree in (params, grads)]
+    if len(own) < len(paths := tree_paths(params)):
+        twice = next(path for k, path in enumerate(paths) if path in paths[:k])
+        raise ArgumentValueError(f"two parameters are called {twice!r}", instead="keys whose paths differ")
+    for path in found:
+        if path not in own:
+            raise ArgumentError(f"a gradient of {path or 'an array'}, and the parameters are {', '.join(own)}")
+    for path, one in own.items():
         kind = one.dtype if hasattr(one, "dtype") else np.asarray(one).dtype
         if path not in found:
             raise ArgumentError(
                 f"there is no gradient of {path or 'params'}", instead="step.apply(...), which leaves it as it is",
+            )
+        if np.shape(found[path]) != np.shape(one):
+            raise ArgumentError(
+                f"the gradient of {path or 'params'} has shape {np.shape(found[path])}, and the parameter "
+                f"{np.shape(one)}", instead="a gradient by this parameter",
             )
         if kind.kind != "f":
             raise ArgumentError(

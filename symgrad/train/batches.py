@@ -12,9 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.api.trees import tree_leaves, tree_map
+from symgrad import tree_flatten, tree_map
 from symgrad.errors import ArgumentError, ArgumentValueError
-from symgrad.trace.structures import flattened, is_pattern
 from symgrad.train.files import HEAD
 
 
@@ -32,8 +31,8 @@ class Rows:
     def __init__(self, data: Any, each: int, seed: int) -> None:
         """Take an array, a tuple of arrays or structures of such, and names of files of them."""
         self.each, self.seed, self.arrays = each, seed, arguments(data)
-        leaves = tree_leaves(self.arrays)
-        for matrix in filter(is_pattern, leaves):
+        leaves = tree_flatten(self.arrays)[0]
+        for matrix in [one for one in leaves if not isinstance(one, np.ndarray)]:
             raise ArgumentError(
                 f"fit(batch={each}) of a {type(matrix).__name__}: rows are drawn from arrays",
                 instead=f"no batch=, and batches in the place of the data: [(S[k : k + {each}], y[k : k + {each}]) for "
@@ -93,7 +92,8 @@ class Given:
 
 def kind(batch: tuple[Any, ...]) -> tuple[Any, ...]:
     """Return what a batch may be compiled for: shapes and types."""
-    return tuple([(np.shape(leaf), getattr(leaf, "dtype", type(leaf))) for leaf in flattened(batch)[0]])
+    leaves, structure = tree_flatten(batch)
+    return structure, *[(np.shape(x), getattr(x, "dtype", type(x)), getattr(x, "nnz", None)) for x in leaves]
 
 
 def permutation(seed: Any, epoch: int, count: int) -> Any:
@@ -115,8 +115,10 @@ def arguments(data: Any) -> tuple[Any, ...]:
     if isinstance(data, (str, os.PathLike)) and str(data).endswith(".npz"):
         return tuple(_mapped(Path(data)))
 
+    from scipy.sparse import issparse
+
     def array(leaf: Any) -> Any:  # of a masked array the mask would be lost: steps refuse one
-        return leaf if isinstance(leaf, np.ma.MaskedArray) or is_pattern(leaf) else np.asarray(leaf)
+        return leaf if isinstance(leaf, np.ma.MaskedArray) or issparse(leaf) else np.asarray(leaf)
 
     parts = [
         np.load(one, mmap_mode="r", allow_pickle=False) if isinstance(one, (str, os.PathLike)) else one

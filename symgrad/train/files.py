@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from symgrad.api.trees import tree_leaves, tree_map, tree_paths
+from symgrad import tree_flatten, tree_map, tree_paths
 from symgrad.errors import ArgumentError, SerializationError
 
 FORMAT, VERSION = "symgrad arrays", 1
@@ -69,7 +69,7 @@ def save(path: str | os.PathLike[str], /, **trees: Any) -> None:
 
 def named(name: str, tree: Any) -> list[tuple[str, Any]]:
     """List the leaves of a tree with their paths, which begin with its name."""
-    return [*zip([f"{name}/{path}".rstrip("/") for path in tree_paths(tree)], tree_leaves(tree), strict=True)]
+    return [*zip([f"{name}/{path}".rstrip("/") for path in tree_paths(tree)], tree_flatten(tree)[0], strict=True)]
 
 
 def _structure(tree: Any, path: str) -> Any:

@@ -7,7 +7,8 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from copy import copy
 from math import isnan
 from pathlib import Path
 from time import perf_counter
@@ -15,8 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.api.step.step import Step
-from symgrad.api.trees import tree_map
+from symgrad import Step, tree_map
 from symgrad.errors import ArgumentError, ArgumentValueError, NonFiniteError, SymgradError
 from symgrad.train.batches import Given, Rows, arguments, kind
 from symgrad.train.files import Contents, named, save
@@ -222,12 +222,8 @@ def _as_before(take: Any, source: Any, count: int, params: Any, state: Any) -> s
         if kind(arrays) not in kinds:
             kinds.add(kind(arrays))
             rows = sample[1][: source.each] if source.each else sample[1]
-            take(*tree_map(_own_copy, (params, state)), rows, 1)
+            take(*tree_map(copy, (params, state)), rows, 1)
     return kinds
-
-
-def _own_copy(leaf: Any) -> Any:
-    return leaf.copy() if isinstance(leaf, np.ndarray) else leaf
 
 
 @contextmanager
@@ -235,19 +231,17 @@ def _interrupts() -> Iterator[list[int]]:
     """Note a Ctrl-C in the place of raising KeyboardInterrupt; the second one raises it."""
     noted: list[int] = []
     usual = signal.default_int_handler
-    if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGINT) is not usual:
-        yield noted
-        return
+    ours = threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGINT) is usual
 
     def note(number: int, _: Any) -> None:
         noted.append(number)
         signal.signal(signal.SIGINT, usual)
 
-    signal.signal(signal.SIGINT, note)
-    try:
+    with ExitStack() as ends:
+        if ours:
+            signal.signal(signal.SIGINT, note)
+            ends.callback(signal.signal, signal.SIGINT, usual)
         yield noted
-    finally:
-        signal.signal(signal.SIGINT, usual)
 
 
 @contextmanager

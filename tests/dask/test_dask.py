@@ -246,9 +246,18 @@ def test_what_makes_no_sense_is_refused(call, error, message):
         call()
 
 
+def test_what_machines_are_compared_by():
+    one, two, none = [sg.jit(np.sin, options=each).machine for each in (
+        sg.Options(threads=1), sg.Options(threads=2), sg.Options(compiler="none"))]
+    assert {**two, "threads": "1"} == one
+    assert one["threads"] == "1"
+    assert {"symgrad", "NumPy", "SciPy", "compiler", "processor"} <= one.keys() & none.keys()
+    assert none["compiler"] == "none"
+
+
 def test_machines_that_differ_are_refused(monkeypatch):
     kinds = iter([("threads", str(1 + k // 4)) for k in range(100)])
-    monkeypatch.setattr(travelling, "_machine", lambda *_: dict([("symgrad", "1"), next(kinds)]))
+    monkeypatch.setattr(sg.Function, "machine", property(lambda _: dict([("symgrad", "1"), next(kinds)])))
     with dask.config.set(scheduler="synchronous"):
         with pytest.raises(ArgumentValueError, match=r"threads: (1 and 2|2 and 1)"):
             OVER(START, DX, {"l2": 0.1}, DY)

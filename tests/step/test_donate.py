@@ -74,7 +74,7 @@ def test_what_all_threads_read_is_written_past_their_caches(width, dtype):
         found.append((count, params, state))
         fused = step._fused[0]
         assert fused.steps._step["threads1"] == count
-        text = fused.halves[1][0].built.stages.of("c").text
+        text = fused.halves[1].built.stages.of("c").text
         assert re.findall(r"sg_spread\w*\((\w+)", text)[1:] == ["params_W"]
     for count, params, state in found[2:]:
         assert same((params, state), found[1][1:]), count

@@ -319,7 +319,7 @@ def test_a_long_epoch_is_several_calls_between_which_it_can_be_stopped(monkeypat
     """The batches that were taken are not lost, nor their values."""
     step, calls, take = sg.compile_step(loss, OPTIMIZERS["chain"]), [], steps._taking_steps()
     whole = step.epoch(*begun(), X[:100], Y[:100], batch=10)
-    fused, *_ = step._epochs.values()
+    fused, *_ = step._fused
     monkeypatch.setattr(steps, "LONG", 3 * fused.steps._work)
 
     def third(*arguments):

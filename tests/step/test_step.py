@@ -112,6 +112,33 @@ def test_a_rate_compiles_nothing():
     assert step.cache_info().compilations == 1
 
 
+RATE = np.float64(0.1)
+
+
+class Descent:
+    """An optimizer of a user's own, which reads a global and an attribute."""
+
+    factor = 1.0
+
+    def init(self, _):
+        return {"t": np.int64(0)}
+
+    def update(self, params, grads, state):
+        return sg.tree_map(lambda p, g: p - RATE * self.factor * g, params, grads), {"t": state["t"] + 1}
+
+
+@pytest.mark.parametrize("carried", [None, "n"])
+def test_what_an_optimizer_reads_from_outside_is_read_anew(carried, monkeypatch):
+    opt, params = Descent(), {"w": np.ones(2), "n": np.int64(0)}
+    step = sg.compile_step(lambda p: (np.sum(p["w"]), p["n"] + 1) if carried else np.sum(p["w"]), opt, carried=carried)
+    found = [step(params, opt.init(params))[0]["w"][0]]
+    monkeypatch.setitem(globals(), "RATE", np.float64(0.2))
+    found.append(step(params, opt.init(params))[0]["w"][0])
+    opt.factor = 2.0
+    found.append(step(params, opt.init(params))[0]["w"][0])
+    np.testing.assert_allclose(found, [0.9, 0.8, 0.6])
+
+
 MATRIX = scipy.sparse.csr_array(np.array([[1.0, 0.0, 2.0], [0.0, 0.0, 3.0]]))
 
 
@@ -189,6 +216,17 @@ TREES: dict[str, Any] = {
         lambda p, x: np.sum(p["a"] ** 2) + np.sum(p["b"] ** 2) + np.sum(p["T"][p["i"]] ** 2) + np.sum(x)),
     "many": ({f"w{k}": np.full(3, k / 50) for k in range(50)}, lambda p, x: sum(np.sum(w) for w in p.values()) * x[0]),
 }  # 50 have more arrays than a function of C has parameters
+
+
+def test_a_structure_makes_trees_of_other_leaves():
+    """Objects are structures; a sparse matrix and a RowSparse are leaves."""
+    tree = {"p": Params(np.ones(2), 3.0), "S": MATRIX, "E": sg.RowSparse([1], np.ones((1, 2)), (3, 2)), "n": None}
+    leaves, structure = sg.tree_flatten(tree)
+    assert [*zip(sg.tree_paths(tree), map(type, leaves), strict=True)] == [
+        ("E", sg.RowSparse), ("S", scipy.sparse.csr_array), ("p/W", np.ndarray), ("p/b", float)]
+    assert structure.unflatten([1.0, 2.0, 4.0, 5.0]) == {"p": Params(4.0, 5.0), "S": 2.0, "E": 1.0, "n": None}
+    assert {structure: 1}[sg.tree_flatten({**tree, "S": 0.5})[1]] == 1
+    assert structure != sg.tree_flatten({**tree, "p": Params(np.ones(2), 3.0, "other")})[1]
 
 
 @pytest.mark.parametrize("name", TREES)

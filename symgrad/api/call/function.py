@@ -801,6 +801,21 @@ class Function(Generic[P, R]):
         library = self._ran().built.library
         return None if library is None else library.c_path
 
+    @property
+    @public
+    def machine(self) -> dict[str, str]:
+        """What decides about the last bits of what is computed here: compiler, flags, processor, threads and versions.
+
+        Where all of it is equal, the function gives the same bits: `symgrad.dask` compares its workers by it.
+
+        >>> import numpy as np, symgrad as sg
+        >>> sg.jit(np.sin, options=sg.Options(threads=1)).machine["threads"]
+        '1'
+        """
+        from symgrad.build.toolchain.find import machine
+
+        return machine(self._options)
+
     def _ran(self) -> Entry:
         if self._last is None:
             raise ArgumentError(

@@ -26,14 +26,13 @@ class Values:
 
     def __init__(self, count: int) -> None:
         self.count, self.done = count, 0
-        self._arrays: list[Any] | None = None
-        self._tree: Any = None
+        self._arrays, self._tree = flattened(np.empty(0))
 
-    def of(self, tree: Any, like: Sequence[Any]) -> list[Any]:
-        """Return where the next batch puts its values, and those after it theirs."""
-        if self._arrays is None:
-            self._tree, self._arrays = tree, [np.empty((self.count, *np.shape(one)), one.dtype) for one in like]
-        for array, one in zip(self._arrays, like, strict=True):
+    def room(self, leaves: Sequence[Any], tree: Any) -> list[Any]:
+        """Return where the next batch, whose values are like these, puts them, and those after it theirs."""
+        if not self.done:
+            self._arrays, self._tree = [np.empty((self.count, *np.shape(one)), one.dtype) for one in leaves], tree
+        for array, one in zip(self._arrays, leaves, strict=True):
             if array.shape[1:] != np.shape(one):
                 raise ArgumentValueError(
                     f"what the loss returns beside its value has shape {np.shape(one)} here, and {array.shape[1:]} "
@@ -44,14 +43,12 @@ class Values:
     def put(self, value: Any) -> None:
         """Put the values of the next batch."""
         leaves, tree = flattened(value)
-        for array, leaf in zip(self.of(tree, leaves), leaves, strict=True):
+        for array, leaf in zip(self.room(leaves, tree), leaves, strict=True):
             array[0] = leaf
         self.done += 1
 
     def so_far(self) -> Any:
         """Return those of all batches until now."""
-        if self._arrays is None:
-            return np.empty(0)
         return optree.tree_unflatten(self._tree, [array[: self.done] for array in self._arrays])
 
 
@@ -130,11 +127,11 @@ def in_order(loss: Any) -> Callable[..., Any]:
         *arrays, order = given
         return loss(params, *tree_map(lambda array: batch_rows(array, order), arrays))
 
-    signature, own, order = inspect.signature(in_order), signature_of(loss), inspect.Parameter("order", _PLAIN)
-    names = [] if own is None else [*own.parameters.values(), order]
-    apart = len({p.name for p in names}) == len(names)
-    if names and apart and all(p.kind is _PLAIN and p.default is p.empty for p in names):
-        signature = inspect.Signature(names)
+    signature, own = inspect.signature(in_order), signature_of(loss)
+    names = {} if own is None else dict(own.parameters)
+    if names and all(p.kind is _PLAIN and p.default is p.empty for p in names.values()):
+        order = next(name for name in ("order", "order_", "order__") if name not in names)
+        signature = inspect.Signature([*names.values(), inspect.Parameter(order, _PLAIN)])
     functools.update_wrapper(in_order, loss)
     in_order.__signature__ = signature  # type: ignore[attr-defined]
     return in_order

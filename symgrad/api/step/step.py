@@ -6,31 +6,31 @@ import functools
 import inspect
 import operator
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from symgrad.api.call.function import AT_HAND, CacheInfo, Function
-from symgrad.api.modes.derivatives import jit, loss_at, with_gradient
+from symgrad.api.modes.by_path import below, value_and_gradient
+from symgrad.api.modes.derivatives import jit
 from symgrad.api.modes.mode import function
 from symgrad.api.sparse.rows import RowSparse
 from symgrad.api.step.epoch import Values, ahead, in_order, order_of, rows_at, rows_of, same_rows
-from symgrad.api.step.fused import (
-    COUNTED,
-    NUMPYS,
-    Fused,
-    Moved,
-    check_apart,
-    leaves_kept,
+from symgrad.api.step.fused import NUMPYS, Fused, gradients_like
+from symgrad.api.step.update import (
+    Update,
+    check_in_place,
+    compiled,
+    moving,
+    outside,
     owned,
-    parts,
-    shown,
-    update_of,
-    with_numbers,
+    refused,
+    updating,
 )
-from symgrad.api.trees import Tree, gradients_by_path, leaves_by_path, tree_map, tree_paths, without_twins
+from symgrad.api.trees import Tree, gradients_by_path, leaves_by_path, tree_map, tree_paths
 from symgrad.build.call import MISS
 from symgrad.errors import ArgumentError, ArgumentValueError, NonFiniteError, SymgradError
 from symgrad.ops.arrays.joining import lift
@@ -39,13 +39,18 @@ from symgrad.ops.declare.forms import is_traced
 from symgrad.options import Options
 from symgrad.render.source import NOT_FINITE
 from symgrad.trace import optree
-from symgrad.trace.lines import definition, user_line
-from symgrad.trace.signature import Signature, Spec, leaf_spec, signature_of
+from symgrad.trace.lines import user_line
+from symgrad.trace.signature import Spec, leaf_spec, signature_of
 from symgrad.trace.state import active
 from symgrad.trace.structures import flattened, is_pattern
 
 if TYPE_CHECKING:
     from symgrad.api.report import Cost, Memory
+
+KEPT = 2 * AT_HAND
+"""So many plans are tried, the last one first: of steps, and of the batches of epochs and what is left of them."""
+
+
 
 def compile_step(
     loss: Callable[..., Any], optimizer: Any, *, donate: bool = False, frozen: Iterable[str] = (),
@@ -106,26 +111,23 @@ class Step:
         self, loss: Callable[..., Any], optimizer: Any, settings: dict[str, Any], options: Options, *, donate: bool,
         raises: bool,
     ) -> None:
-        sparse = "auto" if getattr(optimizer, "takes_rows", False) else False
-        self._settings = {**settings, "sparse": sparse}
-        self._loss, self._options, self._raises, self.donate = loss, options, raises, donate
-        self._frozen, self._optimizer = settings["frozen"], optimizer
+        self._loss, self._optimizer, self._options = loss, optimizer, options
+        self._frozen, self._has_aux, carried = settings["frozen"], settings["has_aux"], settings["carried"]
+        self._raises, self.donate = raises, donate
         mode = getattr(loss, "symgrad_mode", getattr(getattr(loss, "__wrapped__", None), "symgrad_mode", None))
         self._is_apart = mode == "value_and_grad"  # it gives the gradients itself, wherever it computes them
-        awake = replace(options, awake=True)
-        self._gradient = function("step", loss, _value_and_gradient, self._settings, options=awake)
-        self._ordered = function("step", in_order(loss), _value_and_gradient, self._settings, options=awake)
-        carried = settings["carried"]
         if carried is not None and self._is_apart:
             raise ArgumentError(
                 f"compile_step(carried={carried!r}) of what gives its gradients itself", instead="the loss itself")
-        update = optimizer.update if carried is None else _update_carrying(optimizer, carried)
-        self._update: Function[..., Any] = jit(update, options=options)
-        self._unused: list[str] | None = None
-        self._touched: Fused | dict[str, int] = {}
+        settings = {**settings, "sparse": "auto" if getattr(optimizer, "takes_rows", False) else False}
+        self._gradient, self._ordered = [
+            function("step", of, value_and_gradient, settings, options=replace(options, awake=True))
+            for of in (loss, in_order(loss))
+        ]
+        self._update: Function[..., Any] = jit(updating(optimizer, carried), options=options)
+        self._last: Fused | SimpleNamespace | None = None  # what took the last step
         self._fused: tuple[Fused, ...] = ()
-        self._epochs: dict[Any, Fused] = {}
-        self._updates: dict[Any, Moved] = {}
+        self._updates: dict[Any, Update] = {}
         self._lock = threading.RLock()
         self.__name__ = self._gradient.__name__
 
@@ -146,40 +148,40 @@ class Step:
             ArgumentValueError: with ``donate=True`` an array that is written shares memory with another one.
             NonFiniteError: with ``on_nan="raise"``; nothing was written.
         """
-        if not active.entered:
-            found: tuple[Tree, Tree, Any] | None = self._in_c(params, state, batch)
-            if found is not None:
-                return found
-        params = _parameters(params)
-        value, grads = self._value_and_gradient(params, batch)
-        return (*self._moved(params, grads, state, self._arrays_outside(params, batch)), value)
+        found = None if active.entered else self._in_c(params, state, batch)
+        if found is not None:
+            return found  # type: ignore[no-any-return]
+        return self._by_halves(_parameters(params), state, batch, self._gradient, self._gradient)
 
     def _in_c(self, params: Tree, state: Tree, batch: tuple[Any, ...]) -> Any:
         """Take a step by one call of C; None where the halves are called apart."""
         leaves, tree = flattened((params, state, batch))
         for fused in self._fused:
-            if fused.tree == tree and fused.is_current:
+            if fused.tree == tree and not fused.rows and fused.is_current:
                 found = fused([*leaves], state)
                 if found is not None:
-                    return self._taken(fused, found, params, batch)
-        with self._lock:
-            known, usual = [*self._fused], (_parameters(params), _settled(state), batch)
-            made, again = self._planned(*usual), flattened(usual)[0]
-            if made is None or (made in known and all(map(operator.is_, again, leaves))):
+                    break
+        else:
+            with self._lock:
+                known, usual = self._fused, (_parameters(params), _settled(state), batch)
+                fused, again = self._planned(*usual), flattened(usual)[0]
+                if fused is None or (fused in known and all(map(operator.is_, again, leaves))):
+                    return None
+                self._try_first(fused)
+            found = fused(again, state)
+            if found is None:
                 return None
-            self._fused = (made, *[one for one in known if one is not made][: AT_HAND - 1])
-        found = made(again, state)
-        return None if found is None else self._taken(made, found, params, batch)
-
-    def _taken(self, fused: Fused, found: tuple[Any, ...], params: Tree, batch: tuple[Any, ...]) -> Any:
-        """Hand out a step that C took."""
+        self._try_first(fused)
         code, *result = found
         if code == NOT_FINITE:
             self._raise_not_finite(params, batch)
-        if self._fused[0] is not fused:
-            self._fused = (fused, *[one for one in self._fused if one is not fused])
-        self._unused, self._touched = fused.unused, fused
         return tuple(result)
+
+    def _try_first(self, fused: Fused) -> None:
+        """Note what took steps: the next ones try it first, then those before."""
+        self._last = fused
+        if not self._fused or self._fused[0] is not fused:
+            self._fused = (fused, *[one for one in self._fused if one is not fused][: KEPT - 1])
 
     def _planned(
         self, params: Tree, state: Tree, batch: Any, rows: int = 0, part: Any = None, order: Any = None,
@@ -196,26 +198,19 @@ class Step:
         call = entry.call
         if not call.is_compiled or any(port.fortran for port in call.interface.inputs) or entry.signature.statics:
             return None
-        named, used = tree_paths(params), entry.tree.child(1).entries()
-        moved = [k for k, path in enumerate(named) if path in used]
-        grads = _gradients_of(entry, leaves, params)
-        slopes = [grads[named[k]] for k in moved]
-        update = self._update_of(params, state, moved, slopes)
+        plan = call.planned(call.arrays(leaves))
+        grads = gradients_like(entry, plan, params)
+        update = self._compiled(params, grads, state)
         if not update.is_alone:
             return None
-        key = id(entry), id(update), tuple([_kind(leaf) for leaf in flattened(batch)[0]])
-        for fused in self._fused if not rows else ():
+        key = id(entry), id(update), rows, ordered, _kinds(*flattened((params, state, batch)))
+        for fused in self._fused:
             if fused.key == key and fused.is_current:
                 return fused
-        donate = self.donate or rows > 0
-        fused = Fused(
-            (entry, leaves, serves), update, params, state, batch, finite=self._raises, donate=donate, rows=rows,
-            ordered=ordered,
+        return Fused(
+            key, (entry, plan, serves), update, (params, state, batch), self._without(params, grads),
+            finite=self._raises, donate=self.donate or rows > 0, rows=rows, ordered=ordered,
         )
-        fused.key = key
-        stay = _named(named, self._frozen)
-        fused.unused = [path for path in named if path not in used and path not in stay]
-        return fused
 
     def epoch(
         self, params: Tree, state: Tree, *arrays: Any, batch: int, order: Any = None,
@@ -247,42 +242,37 @@ class Step:
         count = total if rows is None else len(rows)
         if not self.donate:
             params, state = tree_map(owned, (params, state))
-        given, gradient = plain, self._gradient if rows is None else self._ordered
-        if rows is not None:  # behind the order, a batch of places that are asked for, and not read
-            rows = np.concatenate([rows, np.zeros(min(batch, count), np.int64)])
-            given = (*plain, rows)
-        values = Values(-(-count // batch))
+        ordered, given = rows is not None and not self._is_apart, plain
+        if ordered:  # behind the order, a batch of places that are asked for, and not read
+            given = (*plain, np.concatenate([rows, np.zeros(min(batch, count), np.int64)]))
+        gradient, values = self._ordered if ordered else self._gradient, Values(-(-count // batch))
+        missed = None  # of which a batch has taken another path
         while values.done < values.count:
             begin = values.done * batch
             size = min(batch, count - begin)
-            beside = [] if rows is None else [np.arange(size + ahead(plain, size)) % size]
+            beside = [np.arange(size + ahead(plain, size)) % size] * ordered
             try:
-                leaves, tree = flattened((params, _settled(state), given))
-                key = rows is None, tree, size, tuple(map(_kind, leaves))
-                fused, code = self._epochs.pop(key, None), None
-                if fused is None or not fused.is_current:
-                    part = rows_at(plain, rows, begin, size)
-                    fused = self._planned(params, _settled(state), given, size, part, *beside)
+                usual, code = (params, _settled(state), given), None
+                leaves, tree = flattened(usual)
+                kinds = _kinds(leaves, tree)
+                known = [one for one in self._fused if one.rows == size and one is not missed]
+                fused = next((one for one in known if one.key[3:] == (ordered, kinds) and one.is_current), None)
+                if fused is None:
+                    fused = self._planned(*usual, size, rows_at(plain, rows, begin, size), *beside)
                 if fused is not None:
-                    self._unused, self._touched = fused.unused, fused
+                    self._try_first(fused)
                     try:
-                        code = fused.many(leaves, values.of(*fused.value), begin, (count - begin) // size)
+                        code = fused.many(leaves, values.room(*fused.value), begin, (count - begin) // size)
                     finally:
                         values.done += fused.steps.done
                         params, state = fused.put_back(leaves, state)
-                    if code is not None:  # the path that was taken
-                        with self._lock:
-                            self._epochs = dict([*self._epochs.items(), (key, fused)][-AT_HAND:])
                 if code == 0:
                     continue
-                part = rows_at(plain, rows, values.done * batch, size)
+                missed, part = fused, rows_at(plain, rows, values.done * batch, size)
                 if code is not None:
                     self._raise_not_finite(params, part)
-                if fused is None:
-                    params, state, value = self(params, state, *part)
-                else:  # on another path, which the gradient by itself finds, or makes; the next ones try that first
-                    value, grads = self._value_and_gradient(params, (*part, *beside), gradient.along)
-                    params, state = self._moved(params, grads, state)
+                # The gradient by itself finds the path, or makes it.
+                params, state, value = self._by_halves(params, state, (*part, *beside), gradient, gradient.along)
                 values.put(value)
             except BaseException as error:  # noqa: BLE001 - whatever it is, what was done until then is not lost
                 told: Any = error
@@ -302,7 +292,7 @@ class Step:
             ``(value, grads)``: gradients in the structure of the parameters, None for those that are frozen or unused.
         """
         params = _parameters(params)
-        value, grads = self._value_and_gradient(params, batch)
+        value, grads = self._value_and_gradient(params, batch, self._gradient)
         return value, optree.tree_unflatten(flattened(params)[1], [*map(grads.get, tree_paths(params))])
 
     def apply(self, params: Tree, grads: Tree, state: Tree) -> tuple[Tree, Tree]:
@@ -345,9 +335,9 @@ class Step:
         Raises:
             ArgumentError: no step was taken yet.
         """
-        if self._unused is None:
+        if self._last is None:
             raise ArgumentError(f"the step of {self.__name__}() has not been called yet", instead="call it first")
-        return self._unused
+        return self._last.unused
 
     @property
     def touched_rows(self) -> dict[str, int]:
@@ -356,7 +346,7 @@ class Step:
         Of these the optimizer is given a `RowSparse`, if that costs it less: `sgd`, `adagrad`, and those with
         ``sparse="lazy"``.
         """
-        return self._touched.touched if isinstance(self._touched, Fused) else self._touched
+        return {} if self._last is None else self._last.touched
 
     def cache_info(self) -> CacheInfo:
         """Return for which signatures the step was compiled, and why each was needed."""
@@ -371,14 +361,13 @@ class Step:
             ArgumentError: NumPy interprets the step, the optimizer has conditions on traced values, or the loss gives
                 its gradients itself.
         """
-        from symgrad.api.report import Memory, memory_of
+        from symgrad.api.report import memory_of
 
         fused = self._in_one_call(params, state, batch)
-        first, second = [with_numbers(memory_of, half) for half in fused.halves]
-        stack = max(first.stack, second.stack)
-        return Memory(
-            fused.steps.bytes + stack, fused.steps.bytes, stack, (*first.buffers, *second.buffers), first.recomputation,
-        )
+        first, second = fused.reported(memory_of)
+        workspace, stack = fused.steps.bytes, max(first.stack, second.stack)
+        return replace(  # type: ignore[no-any-return]
+            first, peak=workspace + stack, workspace=workspace, stack=stack, buffers=first.buffers + second.buffers)
 
     def cost(self, params: Tree, state: Tree, *batch: Any) -> Cost:
         """Count what a step does, see `Function.cost`.
@@ -387,10 +376,9 @@ class Step:
             ArgumentError: NumPy interprets the step, the optimizer has conditions on traced values, or the loss gives
                 its gradients itself.
         """
-        from symgrad.api.report import Cost, cost_of
+        from symgrad.api.report import cost_of
 
-        first, second = [with_numbers(cost_of, half) for half in self._in_one_call(params, state, batch).halves]
-        return Cost(*[_summed(getattr(first, name), getattr(second, name)) for name in Cost.__dataclass_fields__])
+        return operator.add(*self._in_one_call(params, state, batch).reported(cost_of))  # type: ignore[no-any-return]
 
     def _in_one_call(self, params: Tree, state: Tree, batch: tuple[Any, ...]) -> Fused:
         found: Fused | None = self._planned(_parameters(params), _settled(state), batch)
@@ -405,31 +393,45 @@ class Step:
 
     # -- the halves
 
+    def _by_halves(
+        self, params: Tree, state: Tree, batch: tuple[Any, ...], gradient: Function[..., Any], call: Callable[..., Any],
+    ) -> tuple[Tree, Tree, Any]:
+        """Take a step by a call for the gradient and one for the update."""
+        value, grads = self._value_and_gradient(params, batch, call)
+        read: list[tuple[str, Any]] = []
+        if self.donate and not (self._is_apart or active.entered):
+            read = outside(gradient.serving(params, *batch)[0].call)
+        return (*self._moved(params, grads, state, read), value)
+
     def _value_and_gradient(
-        self, params: Tree, batch: tuple[Any, ...], gradient: Callable[..., Any] | None = None,
+        self, params: Tree, batch: tuple[Any, ...], call: Callable[..., Any],
     ) -> tuple[Any, dict[str, Any]]:
         """Return the value and the gradients by path."""
         if self._is_apart:
             value, given = self._loss(params, *batch)
-            grads = gradients_by_path(params, given)
-            for path in _named(tree_paths(params), self._frozen):
+            grads: dict[str, Any] = gradients_by_path(params, given)
+            for path in below(tree_paths(params), self._frozen):
                 grads.pop(path, None)
         else:
-            value, grads = (gradient or self._gradient)(params, *batch)
+            value, grads = call(params, *batch)
         if self._raises:
             value, grads = self._finite(value, grads, params, batch)
-        named = tree_paths(params)
-        stay = _named(named, self._frozen)
-        self._unused = [path for path in named if path not in grads and path not in stay]
-        if not active.entered:
-            self._touched = {path: int(one.count) for path, one in grads.items() if isinstance(one, RowSparse)}
+        tables = {} if active.entered else {
+            path: int(one.count) for path, one in grads.items() if isinstance(one, RowSparse)}
+        self._last = SimpleNamespace(unused=self._without(params, grads), touched=tables)
         return value, grads
+
+    def _without(self, params: Tree, grads: dict[str, Any]) -> list[str]:
+        """List the parameters that have no gradient, and are not frozen."""
+        paths = tree_paths(params)
+        stay = below(paths, self._frozen)
+        return [path for path in paths if path not in grads and path not in stay]
 
     def _finite(
         self, value: Any, grads: dict[str, Any], params: Tree, batch: tuple[Any, ...],
     ) -> tuple[Any, dict[str, Any]]:
         """Return value and gradients that are finite: of traced ones the call looks, before it reads any of them."""
-        number = value[0] if self._settings["has_aux"] else value
+        number = value[0] if self._has_aux else value
         leaves, tree = flattened((number, grads))
         good = functools.reduce(np.logical_and, [np.all(np.isfinite(leaf)) for leaf in leaves])
         if not is_traced(good):
@@ -439,7 +441,7 @@ class Step:
         good = finite(good)
         read = [np.where(good, leaf, np.nan) if lift(leaf).dtype.kind == "f" else leaf for leaf in leaves]
         number, grads = optree.tree_unflatten(tree, read)  # type: ignore[assignment]
-        return (number, *value[1:]) if self._settings["has_aux"] else number, grads
+        return (number, *value[1:]) if self._has_aux else number, grads
 
     def _raise_not_finite(self, params: Tree, batch: tuple[Any, ...]) -> None:
         """Find the line where it began."""
@@ -448,101 +450,52 @@ class Step:
             made.watching()(params, *batch)
         raise NonFiniteError(f"the loss or the gradient of {self.__name__}() holds NaN or Inf")
 
-    def _arrays_outside(self, params: Tree, batch: tuple[Any, ...]) -> list[tuple[str, Any]]:
-        """List the arrays that the loss reads from outside, where some are written in place, with their names."""
-        if not self.donate or self._is_apart or active.entered:
-            return []
-        entry, *_ = self._gradient.serving(params, *batch)
-        arrays = [] if entry.call.outside is None else entry.call.outside()
-        paths = entry.call.signature.paths[len(entry.call.signature.paths) - len(arrays) :]
-        return [(f"{path}, an array from outside", one) for path, one in zip(paths, arrays, strict=True)]
-
     def _moved(
-        self, params: Tree, grads: dict[str, Any], state: Tree, outside: Sequence[tuple[str, Any]] = (),
+        self, params: Tree, grads: dict[str, Any], state: Tree, read: Sequence[tuple[str, Any]] = (),
     ) -> tuple[Tree, Tree]:
-        """Update those parameters that have a gradient, and what the state holds for them."""
-        structure, named = flattened(params)[1], tree_paths(params)
-        moved = [k for k, path in enumerate(named) if path in grads]
-        if not moved:
+        """Update those parameters that have a gradient, and what the state holds for them.
+
+        In place, no array may be in the memory of what is `read`, an array from outside.
+        """
+        if not grads:
             raise ArgumentError(
                 f"there is no parameter to update: the step of {self.__name__}()", instead="a gradient that is not None"
             )
-        donate = self.donate and not active.entered
+        donate, usual = self.donate and not active.entered, state if active.entered else _settled(state)
+        (leaves, tree), slopes = flattened((params, usual)), flattened(grads)[0]
+        update = None if active.entered or self._options.debug_nans else self._compiled(params, grads, usual)
+        is_alone = update is not None and update.is_alone
+        places: list[int] = []
+        if donate or not is_alone:
+            places, _ = moving(params, usual, [path in grads for path in tree_paths(params)])
         if donate:
-            _check_donated(params, state, moved, grads, outside)
-        if not active.entered and not self._options.debug_nans:
-            slopes = [grads[named[k]] for k in moved]
-            update = self._update_of(params, state, moved, slopes)
-            if update.is_alone:
-                leaves, tree = flattened((params, _settled(state)))
-                update.run(leaves, slopes, donate=donate)
-                new, after = optree.tree_unflatten(tree, leaves)
-                if donate:
-                    state.update(after)
-                return new, state if donate else after
-        of_params, of_state = parts(params, state, moved)
-        new, after = self._update(of_params, optree.tree_unflatten(structure, [*map(grads.get, named)]), of_state)
-        new, after = _both_whole((params, state), (new, after), structure, moved)
-        return _put_in_place((params, state), (new, after)) if donate else (new, after)
+            own = [(f"the gradient of {path}", one) for path, one in grads.items()]
+            check_in_place(tree, leaves, places, [*own, *read])
+        if update is not None and is_alone:
+            update.run(leaves, slopes, donate=donate)
+        else:
+            new = flattened(self._update(params, usual, grads))[0]
+            written = {k: leaves[k] for k in places if donate and isinstance(leaves[k], np.ndarray)}
+            for k, old in written.items():
+                if (new[k].shape, new[k].dtype) != (old.shape, old.dtype):
+                    raise refused(tree, k, new[k], old)
+            for k, old in written.items():
+                np.copyto(old, new[k])
+            for k in places:
+                leaves[k] = written.get(k, new[k])
+        new_params, new_state = optree.tree_unflatten(tree, leaves)
+        if donate:
+            state.update(new_state)
+        return new_params, state if donate else new_state
 
-    def _update_of(self, params: Tree, state: Tree, moved: Sequence[int], grads: Sequence[Any]) -> Moved:
-        """Find or compile the update of some parameters by gradients such as these."""
-        state = _settled(state)
-        leaves, tree = flattened((params, state, [*grads]))
-        key = tree, tuple([_kind(leaf) for leaf in leaves]), tuple(moved)
+    def _compiled(self, params: Tree, grads: dict[str, Any], state: Tree) -> Update:
+        """Find or compile the update of parameters by gradients such as these."""
+        key = _kinds(*flattened((params, state, grads)))
         with self._lock:
             update = self._updates.get(key)
             if update is None or update.serves(()) is MISS:
-                made = update_of(self._update, params, state, moved, grads, donate=self.donate)
-                update = self._updates[key] = made
+                update = self._updates[key] = compiled(self._update, params, state, grads, donate=self.donate)
             return update
-
-
-def _whole(old: Tree, new: Tree, structure: Any, moved: Sequence[int]) -> Tree:
-    """Put what has moved into its place again."""
-    leaves, found = flattened(old)
-    if found != structure:
-        return new
-    for k, leaf in zip(moved, flattened(new)[0], strict=True):
-        leaves[k] = leaf
-    return optree.tree_unflatten(structure, leaves)
-
-
-def _both_whole(
-    old: tuple[Tree, Tree], new: tuple[Tree, Tree], structure: Any, moved: Sequence[int],
-) -> tuple[Tree, dict[str, Any]]:
-    """Put what has moved of parameters and of a state into its place again."""
-    (params, state), (of_params, of_state) = old, new
-    back = {name: _whole(state[name], of_state[name], structure, moved) for name in of_state if name not in COUNTED}
-    return _whole(params, of_params, structure, moved), {**of_state, **back}
-
-
-def _update_carrying(optimizer: Any, carried: str) -> Callable[..., Any]:
-    """Make an update that takes what the loss gives anew, which stands among the gradients, and updates the others."""
-
-    def update(params: Tree, grads: Tree, state: Tree) -> tuple[Tree, Tree]:
-        leaves, structure = flattened(params)
-        named, slopes = tree_paths(params), structure.flatten_up_to(grads)
-        moved = [k for k, path in enumerate(named) if not f"{path}/".startswith(f"{carried}/")]
-        of_params, of_state = parts(params, state, moved)
-        own = [slope if k in moved else None for k, slope in enumerate(slopes)]
-        new = optimizer.update(of_params, optree.tree_unflatten(structure, own), of_state)
-        given = [leaf if k in moved else lift(slope).astype(leaf.dtype)
-                 for k, (leaf, slope) in enumerate(zip(leaves, slopes, strict=True))]
-        return _both_whole((optree.tree_unflatten(structure, given), state), new, structure, moved)
-
-    return update
-
-
-def _gradients_of(entry: Any, leaves: list[Any], params: Tree) -> dict[str, Any]:
-    """Return gradients as a compiled function gives them, by path, of zeros that take no memory."""
-    call, tree = entry.call, entry.tree.child(1)
-    shapes = call.planned(call.arrays(leaves)).outputs
-    made = [np.broadcast_to(np.zeros((), port.dtype), shape)
-            for port, shape in zip(call.interface.outputs, shapes, strict=False)]
-    found = optree.tree_unflatten(tree, made[entry.tree.child(0).num_leaves :][: tree.num_leaves])
-    known = leaves_by_path(params)
-    return {path: one.of_shape(known[path].shape) if isinstance(one, RowSparse) else one for path, one in found.items()}
 
 
 def _parameters(params: Tree) -> Tree:
@@ -572,139 +525,14 @@ def _with_numpys(tree: Tree) -> Tree:
 def _settled(state: Tree) -> Tree:
     """Return a state as a step returns it: hyper-parameters, whatever number they were set to, as doubles."""
     hyper = state.get("hyper") if isinstance(state, dict) else None
-    if not isinstance(hyper, dict) or all(isinstance(value, np.float64) for value in hyper.values()):
-        return _with_numpys(state)
-    doubles = {name: np.float64(value) if _is_rate(value) else value for name, value in hyper.items()}
-    return _with_numpys({**state, "hyper": doubles})
+    if isinstance(hyper, dict) and not all(isinstance(value, np.float64) for value in hyper.values()):
+        plain = (int, float, np.number, np.ndarray)
+        state = {**state, "hyper": {
+            name: np.float64(value) if isinstance(value, plain) and not np.ndim(value) else value
+            for name, value in hyper.items()}}
+    return _with_numpys(state)
 
 
-def _is_rate(value: Any) -> bool:
-    return isinstance(value, (int, float, np.number)) or (isinstance(value, np.ndarray) and not value.ndim)
-
-
-def _summed(one: Any, other: Any) -> Any:
-    """Add counts; those by name, name by name."""
-    if isinstance(one, Mapping):
-        return {name: one.get(name, 0) + other.get(name, 0) for name in {**one, **other}}
-    return one + other
-
-
-def _kind(leaf: Any) -> tuple[Any, ...]:
-    """Return what tells leaves apart that a step in C is planned for."""
-    return type(leaf), getattr(leaf, "dtype", None), np.shape(leaf)
-
-
-def _check_donated(
-    params: Tree, state: Tree, moved: Sequence[int], grads: Mapping[str, Any], outside: Sequence[tuple[str, Any]],
-) -> None:
-    """Check that arrays can be written in place.
-
-    Raises:
-        ArgumentError: one is read-only, or its elements do not lie one behind the other.
-        ArgumentValueError: two share memory, or one and a gradient or an array from outside do.
-    """
-    leaves, tree = flattened((params, state))
-    accessors = tree.accessors()
-    of = [k for k in leaves_kept(params, state, moved)[0] if isinstance(leaves[k], np.ndarray)]
-    arrays = [(shown(accessors[k].codify("")), leaves[k]) for k in of]
-    for name, array in arrays:
-        flags, instead = array.flags, f"{name}.copy(), or donate=False"
-        if not flags.writeable:
-            raise ArgumentError(f"donate=True: {name} is read-only", instead=instead)
-        if not (flags.c_contiguous and flags.aligned and array.dtype.isnative):
-            raise ArgumentError(
-                f"donate=True: {name} does not lie row by row, aligned and in native byte order (its strides are "
-                f"{array.strides})", instead=instead,
-            )
-    slopes = [(f"the gradient of {path}", slope) for path, slope in grads.items() if isinstance(slope, np.ndarray)]
-    check_apart(arrays, [*slopes, *outside])
-
-
-def _put_in_place(old: tuple[Tree, Tree], new: tuple[Tree, Tree]) -> tuple[Tree, Tree]:
-    """Write new parameters and a new state into the arrays of the old ones."""
-    (before, tree), (after, made) = flattened(old), flattened(new)
-    names = [shown(one.codify("")) for one in tree.accessors()]
-    if tree != made:
-        raise ArgumentError("donate=True: the update changes the structure of the state", instead="donate=False")
-    pairs = [*zip(before, after, strict=True)]
-    for name, (one, other) in zip(names, pairs, strict=True):
-        if np.shape(one) != np.shape(other) or np.asarray(one).dtype != np.asarray(other).dtype:
-            raise ArgumentError(f"donate=True: the new {name} has another shape or type", instead="donate=False")
-    for one, other in pairs:
-        if isinstance(one, np.ndarray) and one is not other:
-            np.copyto(one, other)
-    leaves = [one if isinstance(one, np.ndarray) else other for one, other in pairs]
-    params, state = optree.tree_unflatten(tree, leaves)
-    old[1].update(state)
-    return params, old[1]
-
-
-def _named(paths: Sequence[str], names: Sequence[str], setting: str = "frozen") -> set[str]:
-    """Return the paths that a setting names, with all below them.
-
-    Raises:
-        ArgumentValueError: a name is of no parameter.
-    """
-    found: set[str] = set()
-    for one in names:
-        below = [path for path in paths if path == one or path.startswith(f"{one}/")]
-        if not below:
-            raise ArgumentValueError(
-                f"compile_step({setting}=...): {one!r} names no parameter", instead=f"some of {', '.join(paths)}"
-            )
-        found.update(below)
-    return found
-
-
-def _value_and_gradient(
-    fun: Any, signature: Signature, leaves: list[Any], *, frozen: tuple[str, ...], has_aux: bool, sparse: bool | str,
-    carried: str | None,
-) -> tuple[Any, dict[str, Any]]:
-    """Derive a loss by the parameters that it uses and that are not frozen: ``(value, {path: gradient})``.
-
-    What it gives anew stands among the gradients.
-    """
-    point = loss_at(fun, signature, leaves, has_aux=has_aux or carried is not None)
-    places = [k for k, place in enumerate(signature.positions) if place == 0]
-    tree = signature.tree.child(0).child(0)
-    paths = without_twins(["/".join(map(str, path)) for path in tree.paths()])
-    anew = set() if carried is None else _named(paths, [carried], "carried")
-    stay, inputs = _named(paths, frozen), point.program.inputs
-    if both := sorted(stay & anew):
-        raise ArgumentError(
-            f"compile_step(frozen=..., carried=...): {both[0]} is in both", instead="frozen= or carried= without it")
-    stay |= anew
-    used = {*replace(point.program, inputs=(), outputs=point.program.outputs[:1]).nodes()}
-    wanted = {path: k for path, k in zip(paths, places, strict=True) if path not in stay and inputs[k] in used}
-    for path, k in wanted.items():
-        if inputs[k].dtype.kind != "f":
-            raise ArgumentError(
-                f"the parameter {path or 'params'} is {inputs[k].dtype.name}: it has no gradient",
-                instead=f"an array of floats, or frozen=({path!r},)",
-            )
-    if not wanted:
-        raise ArgumentError(
-            f"{point.program.name}() uses no parameter that is not frozen: of {', '.join(paths) or 'none'}, frozen "
-            f"{', '.join(frozen) or 'none'}{f', carried {carried}' * bool(carried)}",
-            instead="a loss of its first argument, and fewer paths in frozen=",
-        )
-    results, bars = with_gradient(point, [*wanted.values()], sparse=sparse)
-    value, grads = optree.tree_unflatten(point.tree, results), dict(zip(wanted, bars, strict=True))
-    if carried is None:
-        return value, grads
-    number, new = value
-    if has_aux:
-        if not isinstance(new, tuple) or len(new) != 2:
-            raise ArgumentError(
-                f"compile_step(carried={carried!r}, has_aux=True) of a loss that returns no (number, (new, extras))",
-                line=definition(fun))
-        new, extras = new
-    own = {path: inputs[k] for path, k in zip(paths, places, strict=True) if path in anew}
-    found = {f"{carried}/{path}" if path else carried: leaf for path, leaf in leaves_by_path(new).items()}
-    was, made = [{path: f"{x.dtype}{x.shape}" for path, x in one.items()} for one in (own, found)]
-    if was != made:
-        there, gives = [", ".join([f"{path} {kind}" for path, kind in one.items()]) or "nothing" for one in (was, made)]
-        raise ArgumentError(
-            f"compile_step(carried={carried!r}): the loss gives {gives} anew, and the parameters are {there}",
-            line=definition(fun), instead="(number, new) of the same structure, shapes and types")
-    return (number, extras) if has_aux else number, grads | found
+def _kinds(leaves: Sequence[Any], structure: Any) -> tuple[Any, ...]:
+    """Return what tells structures of arrays apart that a step in C is planned for."""
+    return structure, *[(type(leaf), getattr(leaf, "dtype", None), np.shape(leaf)) for leaf in leaves]

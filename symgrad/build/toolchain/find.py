@@ -11,6 +11,7 @@ import hashlib
 import importlib.util
 import json
 import os
+import platform
 import shlex
 import shutil
 import sys
@@ -18,11 +19,15 @@ import threading
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+import numpy as np
+
 from symgrad.build import limits
 from symgrad.build.cache import store as cache
+from symgrad.build.threads import threads
 from symgrad.errors import warn_once
 from symgrad.ops import math_functions
 from symgrad.options import Options, Target
+from symgrad.version import __version__
 
 _INSTALL = (
     "Install gcc or clang (Debian: apt install gcc libc6-dev; Fedora: dnf install gcc; macOS: xcode-select --install; "
@@ -94,6 +99,17 @@ def find(options: Options) -> Toolchain | None:
             advice = f"Correct it or leave {where} unset. {_INSTALL}"
         warn_once("no compiler", f"{what}: programs run by NumPy, correct but much slower. {advice}")
     return toolchain
+
+
+def machine(options: Options) -> dict[str, str]:
+    """Return what decides about the last bits of what is computed here, by name."""
+    import scipy
+
+    versions = {"symgrad": __version__, "NumPy": np.__version__, "SciPy": scipy.__version__}
+    toolchain = find(options)
+    compiler = {"compiler": "none", "processor": platform.machine()} if toolchain is None else {
+        "compiler": toolchain.version, "flags": " ".join(toolchain.flags), "processor": toolchain.cpu}
+    return {**versions, "threads": str(threads(options)), **compiler}
 
 
 _found: dict[object, Toolchain | None] = {}

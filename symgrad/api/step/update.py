@@ -1,0 +1,203 @@
+"""An optimizer's update of those parameters that have a gradient: in NumPy, and compiled into their memory."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from symgrad.api.call.function import Entry, Function, Short
+from symgrad.api.trees import Tree, tree_paths
+from symgrad.errors import ArgumentError, ArgumentValueError
+from symgrad.ir.program import Program
+from symgrad.ops.arrays.joining import lift
+from symgrad.trace import optree
+from symgrad.trace.structures import flattened
+
+COUNTED = frozenset({"t", "hyper"})
+"""What a state holds that has no value for each parameter."""
+
+
+def moving(params: Tree, state: Tree, moved: Sequence[bool]) -> tuple[list[int], Any]:
+    """Return which leaves of ``(params, state)`` are of parameters that move, and the structure of these alone.
+
+    In it None stands for the others; what the state holds that has no value for each parameter belongs to it.
+    """
+    if not isinstance(state, dict):
+        raise ArgumentError(f"a state that is {type(state).__name__}, and no dict", instead="opt.init(params)")
+    leaves, tree = flattened((params, state))
+    structure = tree.child(0)
+
+    def part(numbers: Tree) -> Tree:
+        found, own = flattened(numbers)
+        if own != structure:
+            return numbers
+        return optree.tree_unflatten(structure, [k if moves else None for k, moves in zip(found, moved, strict=True)])
+
+    # Objects hold NumPy's numbers as arrays.
+    of_params, of_state = optree.tree_unflatten(tree, [*map(np.int64, range(len(leaves)))])
+    kept = {name: numbers if name in COUNTED else part(numbers) for name, numbers in of_state.items()}
+    places, found = flattened((part(of_params), kept))
+    return [*map(int, places)], found
+
+
+def updating(optimizer: Any, carried: str | None) -> Callable[..., Any]:
+    """Make an optimizer's update, in NumPy, of those parameters that have a gradient by their path.
+
+    The others, and what the state holds for them, it does not see; what the loss gives anew, which stands among the
+    gradients, takes its parameter's place.
+    """
+    def update(params: Tree, state: Tree, grads: dict[str, Any]) -> tuple[Tree, Tree]:
+        leaves, tree = flattened((params, state))
+        paths = tree_paths(params)
+        anew = [carried is not None and f"{path}/".startswith(f"{carried}/") for path in paths]
+        moved = [path in grads and not new for path, new in zip(paths, anew, strict=True)]
+        places, structure = moving(params, state, moved)
+        slopes = [grads[path] if moves else None for path, moves in zip(paths, moved, strict=True)]
+        of_params, of_state = optree.tree_unflatten(structure, [leaves[k] for k in places])
+        after = optimizer.update(of_params, optree.tree_unflatten(tree.child(0), slopes), of_state)
+        found, made = flattened(after)
+        if made != structure:
+            raise ArgumentError("the update gives parameters and state in another structure than it was given")
+        for k, leaf in zip(places, found, strict=True):
+            leaves[k] = leaf
+        for k, path in enumerate(paths):
+            if anew[k] and path in grads:
+                leaves[k] = lift(grads[path]).astype(leaves[k].dtype)
+        return optree.tree_unflatten(tree, leaves)  # type: ignore[return-value]
+
+    update.__signature__ = inspect.signature(update)  # type: ignore[attr-defined]
+    update.__wrapped__ = optimizer.update  # type: ignore[attr-defined]  # what it reads from outside is noticed
+    return update
+
+
+class Update(NamedTuple):
+    """An update of parameters, compiled for arrays of some kinds.
+
+    Attributes:
+        entry: its function of parameters, state and gradients.
+        serves: answers `MISS` once the optimizer has changed.
+        widths: of how many arrays each gradient is.
+        results: for each of its results the leaf of ``(params, state)``, in whose memory it is written.
+        fits: each result has the shape and the type of its leaf.
+    """
+
+    entry: Entry
+    serves: Short
+    widths: list[int]
+    results: list[int]
+    fits: bool
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether it is compiled, has no ways, and writes in place."""
+        return self.entry.call.is_compiled and not self.entry.taken and self.fits
+
+    def run(self, leaves: list[Any], slopes: Sequence[Any], *, donate: bool) -> None:
+        """Update leaves of ``(params, state)`` by gradients: in place, or copies of them."""
+        if not donate:
+            self.copy(leaves)
+        arrays = self.entry.call.in_place([*leaves, *slopes])
+        for k in self.results:
+            if not isinstance(leaves[k], np.ndarray):
+                leaves[k] = arrays[k][()]
+
+    def copy(self, leaves: list[Any]) -> None:
+        """Put copies in the places of arrays that are written, so that in place has the bits of new arrays."""
+        for k in self.results:
+            leaves[k] = owned(leaves[k])
+
+
+def owned(leaf: Any) -> Any:
+    """Copy an array as C writes one: row by row, in native byte order."""
+    if not isinstance(leaf, np.ndarray):
+        return leaf
+    return np.array(leaf, None if leaf.dtype.isnative else leaf.dtype.newbyteorder("=").str, order="C")
+
+
+def compiled(
+    update: Function[..., Any], params: Tree, state: Tree, grads: dict[str, Any], *, donate: bool,
+) -> Update:
+    """Compile an update into the memory of what it changes.
+
+    Of the gradients only what they are matters. Where a result has another shape or type, it is an error with `donate`.
+    """
+    tree, results, fits = flattened((params, state))[1], list[int](), True
+
+    def change(program: Program, _: Any) -> Program:
+        nonlocal fits
+        pairs = enumerate(zip(program.inputs, program.results, strict=False))
+        changed = {k: (was, node) for k, (was, node) in pairs if was is not node}
+        for k, (was, node) in changed.items():
+            if (was.shape, was.dtype) != (node.shape, node.dtype):
+                fits = False
+                if donate:
+                    raise refused(tree, k, node, was)
+        if not fits:
+            return program
+        results.extend(changed)
+        labels = program.labels and [program.labels[k] for k in results]
+        return replace(
+            program, outputs=(*[node for _, node in changed.values()], *program.guards),
+            labels=(*labels, *program.labels[tree.num_leaves :]),
+            donated=tuple([(leaf, k) for k, leaf in enumerate(results)]),
+            spread=frozenset([k for k, leaf in enumerate(results) if leaf < tree.child(0).num_leaves]),
+        )
+
+    entry, serves = update.variant(change, params, state, grads)
+    return Update(entry, serves, [len(flattened(grad)[0]) for grad in grads.values()], results, fits)
+
+
+# -- in place
+
+
+def refused(tree: Any, leaf: int, new: Any, old: Any) -> ArgumentError:
+    """Compose the error of a leaf of ``(params, state)`` that cannot be written into the old one."""
+    kinds = [f"{one.dtype}{one.shape}" for one in (new, old)]
+    return ArgumentError(
+        f"donate=True: the new {shown(tree.accessors()[leaf])} is {kinds[0]}, and the old one {kinds[1]}",
+        instead="donate=False",
+    )
+
+
+def shown(accessor: Any) -> str:
+    """Name a leaf of ``(params, state, batch)`` as the user would."""
+    return f"{('params', 'state', 'batch')[accessor[0].entry]}{accessor[1:].codify('')}"
+
+
+def outside(call: Any) -> list[tuple[str, Any]]:
+    """List the arrays that a function reads from outside, with their names."""
+    arrays, paths = [] if call.outside is None else call.outside(), call.signature.paths
+    names = [f"{path}, an array from outside" for path in paths[len(paths) - len(arrays) :]]
+    return [*zip(names, arrays, strict=True)]
+
+
+def check_in_place(tree: Any, leaves: Sequence[Any], written: Sequence[int], read: Sequence[tuple[str, Any]]) -> None:
+    """Check that some leaves of ``(params, state, batch)`` can be written in place, while all others are read.
+
+    Raises:
+        ArgumentError: one is read-only, or its elements do not lie one behind the other.
+        ArgumentValueError: two share memory.
+    """
+    arrays = [(k, shown(one), leaf) for k, (one, leaf) in enumerate(zip(tree.accessors(), leaves, strict=True))
+              if isinstance(leaf, np.ndarray)]
+    own = [(name, leaf) for k, name, leaf in arrays if k in written]
+    others = [*[(name, leaf) for k, name, leaf in arrays if k not in written], *read]
+    for name, array in own:
+        flags, instead = array.flags, f"{name}.copy(), or donate=False"
+        if not flags.writeable:
+            raise ArgumentError(f"donate=True: {name} is read-only", instead=instead)
+        if not (flags.c_contiguous and flags.aligned and array.dtype.isnative):
+            raise ArgumentError(
+                f"donate=True: {name} does not lie row by row, aligned and in native byte order (its strides are "
+                f"{array.strides})", instead=instead,
+            )
+    for k, (name, one) in enumerate(own):
+        for other, array in (*own[k + 1 :], *others):
+            if isinstance(array, np.ndarray) and np.may_share_memory(one, array):
+                raise ArgumentValueError(
+                    f"donate=True: {name} shares memory with {other}", instead=f"{name}.copy(), or donate=False"
+                )
