@@ -23,8 +23,8 @@ from symgrad.loops.program import Array, Loop, LoopProgram, Place, Team, Walk, p
 from symgrad.loops.storage.allocate import bytes_of, lives
 from symgrad.ops.declare.traits import chooses
 from symgrad.transforms.control.roll import unrolled
-from symgrad.transforms.inplace.writes import gather_writes
 from symgrad.transforms.derive.poles import Ranges
+from symgrad.transforms.inplace.writes import gather_writes
 
 if TYPE_CHECKING:
     from symgrad.pipeline import Stages

@@ -20,7 +20,7 @@ from symgrad.ops.declare.forms import COMPILED, is_traced
 from symgrad.trace import optree
 from symgrad.trace.constants import as_numbers, dtype_shown, is_sparse, means_more
 from symgrad.trace.lines import definition, user_line
-from symgrad.trace.structures import NAMESPACE, flattened
+from symgrad.trace.structures import NAMESPACE, flattened, is_pattern
 
 
 @dataclass(frozen=True)
@@ -143,9 +143,10 @@ class Signature:
         Containers and objects among its arguments are copies: NumPy would have changed the caller's.
         """
         given = optree.tree_unflatten(self.tree, leaves)
+        before = flattened(given, is_leaf=is_pattern)
         args, kwargs = self._with_statics(*given)
         result = fun(*args, **kwargs)
-        if (place := self._changed(given, leaves)) is not None:
+        if (place := self._changed(before, flattened(given, is_leaf=is_pattern))) is not None:
             name = getattr(user, "__name__", type(user).__name__)
             warn(str(SymgradError(
                 f"{name}() changes {place} of an argument, which is a copy: the caller's stays as it is",
@@ -153,25 +154,20 @@ class Signature:
             )))
         return result
 
-    def _changed(self, given: Any, leaves: Sequence[Any]) -> str | None:
-        """Say what of the arguments is not what it was; None where all of it is."""
-        found, tree = flattened(given)
-        if tree == self.tree and all(map(operator.is_, found, leaves)):
+    def _changed(self, before: tuple[list[Any], Any], after: tuple[list[Any], Any]) -> str | None:
+        """Say which of the leaves of arguments is not what it was; None where all are."""
+        if before[1] == after[1] and all(map(operator.is_, before[0], after[0])):
             return None
-        before, after = [dict(zip(t.accessors(), values, strict=True))
-                         for t, values in ((self.tree, leaves), (tree, found))]
+        was, came = [dict(zip(tree.accessors(), found, strict=True)) for found, tree in (before, after)]
         roots = {position: re.split(r"\W", path)[0] for position, path in zip(self.positions, self.paths, strict=False)}
-        for accessor in [*after, *before]:
-            if before.get(accessor) is not after.get(accessor):
-                _, first, *rest = accessor
-                last = rest[-1] if rest else None
-                kind = getattr(last, "type", None)
-                if last is not None and isinstance(getattr(kind, str(last.entry), None), cached_property):
-                    continue
-                shown = "".join([one.codify("") for one in rest])
-                return f"{roots.get(first.entry, 'a part')}{shown}"
-        same = before.keys() == after.keys()
-        return "a setting" if same else None
+        for accessor in [*came, *was]:
+            if was.get(accessor) is came.get(accessor):
+                continue
+            _, first, *rest = accessor
+            kind, name = (rest[-1].type, str(rest[-1].entry)) if rest else (None, "")
+            if not isinstance(getattr(kind, name, None), cached_property):
+                return f"{roots.get(first.entry, 'a part')}{''.join([one.codify('') for one in rest])}"
+        return "a setting" if was.keys() == came.keys() else None
 
     def join(self, leaves: Sequence[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Put leaves and static values back into positional and keyword arguments."""

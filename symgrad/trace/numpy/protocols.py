@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from symgrad.errors import ArgumentError, ArgumentValueError, AxisError, SymgradError, UnsupportedError
-from symgrad.ops.declare.forms import ANSWERS, is_unset
+from symgrad.ops.declare.forms import ANSWERS, is_traced, is_unset
 from symgrad.ops.numpy.folds import accumulated, reduced, reduced_at
 from symgrad.trace.constants import asks, constant, is_sparse
 from symgrad.trace.inplace.local import Flat, LocalArray, Standing, wrapped
@@ -172,9 +172,11 @@ def _binary(ufunc: np.ufunc, *, swapped: bool = False) -> Callable[[Tracer, Any]
         if is_power and type(other) is int and other == 2 and self.dtype.kind == "b" and not self.is_number:
             return call_ufunc(self.owner, np.square, (self,))  # int8, as of arrays in NumPy; np.power gives int64
         both = self.weak is not None and (type(other) in _PYTHONS or getattr(other, "weak", None) is not None)
-        if both and ufunc is np.power and getattr(exponent := self if swapped else other, "weak", None) is int:
-            known = exponent.as_index()  # of Python's integers the result may be as long as it likes, or a float
-            return (other if swapped else self * 1.0 if known < 0 else self) ** known
+        if both and ufunc is np.power and kind_of(self) is int and kind_of(other) is int:
+            base, exponent = (other, self) if swapped else (self, other)
+            if is_traced(exponent):  # of Python's integers the result may be as long as it likes, or a float
+                known = exponent.as_index()
+                return (base if known >= 0 else base * 1.0) ** known
         one: Any = _as_integer(self) if both and ufunc not in _BITS else self  # True + True is 2
         result = call_ufunc(self.owner, ufunc, (other, one) if swapped else (one, other))
         if both:
