@@ -9,8 +9,10 @@ import subprocess
 
 import numpy as np
 import pytest
+import scipy.special
 
 import symgrad as sg
+from symgrad.errors import ConcretizationError
 from tests.table import richardson
 
 INTERPRETED = sg.Options(compiler="none", paths=40)
@@ -546,3 +548,42 @@ def test_behind_rounds_that_the_call_has_not_is_what_it_has(f, rows, paths, firs
         for x in rng.normal(size=(3, rows)):
             np.testing.assert_allclose(compiled(x, n), f(x, n), rtol=1e-12)
     assert compiled.cache_info().compilations <= paths
+
+
+SIZED = {
+    "eye": lambda x, n: np.sum(np.eye(n) * x) + np.sum(np.eye(5, k=n) * x),
+    "identity": lambda x, n: np.sum(np.identity(n) @ (np.ones(n) * x)),
+    "linspace": lambda x, n: np.sum(np.linspace(0, x, n + 1) ** 2),
+    "logspace": lambda x, n: np.sum(np.logspace(0, 1, n)) * x,
+    "geomspace": lambda x, n: np.sum(np.geomspace(1, x, n)),
+    "powers of integers": lambda x, n: x * 2**n + x * (-1) ** n + x * n**2 + x**n + 2**-n,
+    "tile": lambda x, n: np.sum(np.tile(np.stack([x, 2 * x]), (n, 2))),
+    "repeat": lambda x, n: np.sum(np.repeat(x, n)),
+    "pad": lambda x, n: np.sum(np.cumsum(np.pad(np.ones(3) * x, n))),
+    "round": lambda x, n: np.round(x * 3.14159, n) + x,
+    "matrix_power": lambda x, n: np.sum(np.linalg.matrix_power(np.eye(2) * x + 0.1, n)),
+    "leggauss": lambda x, n: np.sum(np.exp(x * np.polynomial.legendre.leggauss(n)[0])),
+    "diff": lambda x, n: np.sum(np.diff(np.arange(9.0) ** 3 * x, n=n)),
+    "array_split": lambda x, n: np.sum(np.array_split(np.arange(12) * x, n)[0]),
+    "vander": lambda x, n: np.sum(np.vander(np.stack([x, 2 * x]), n)),
+    "triu": lambda x, n: np.sum(np.triu(np.ones((5, 5)) * x, n)),
+    "windows": lambda x, n: np.sum(np.lib.stride_tricks.sliding_window_view(np.arange(9) * x, n)[0]),
+    "eval_legendre": lambda x, n: scipy.special.eval_legendre(n, x / 2),
+    "in a loop": lambda x, n: sum(np.sum(np.eye(n + k)) * x * 2**k for k in range(3)),
+}
+
+
+@pytest.mark.parametrize("name", SIZED)
+def test_an_integer_that_is_a_size_is_guarded(name):
+    """NumPy's functions get it as it is in this call; another one is another path."""
+    f = SIZED[name]
+    compiled, x, h = sg.value_and_grad(f), 1.3, 1e-6
+    for n in (4, 3, 4):
+        value, slope = compiled(x, n)
+        np.testing.assert_allclose(value, f(x, n), rtol=1e-12)
+        np.testing.assert_allclose(slope, (f(x + h, n) - f(x - h, n)) / (2 * h), rtol=1e-6, atol=1e-6)
+
+
+def test_a_size_needs_a_value():
+    with pytest.raises(ConcretizationError, match=r"needs the value of a traced array int64\[\]"):
+        sg.grad(SIZED["eye"]).lower(sg.spec("f64[]"), sg.spec("i64[]"))
