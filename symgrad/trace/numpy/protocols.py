@@ -173,7 +173,8 @@ def _binary(ufunc: np.ufunc, *, swapped: bool = False) -> Callable[[Tracer, Any]
             return call_ufunc(self.owner, np.square, (self,))  # int8, as of arrays in NumPy; np.power gives int64
         both = self.weak is not None and (type(other) in _PYTHONS or getattr(other, "weak", None) is not None)
         if both and ufunc is np.power and kind_of(self) is int and kind_of(other) is int:
-            base, exponent = (other, self) if swapped else (self, other)
+            base: Any = other if swapped else self
+            exponent: Any = self if swapped else other
             if is_traced(exponent):  # of Python's integers the result may be as long as it likes, or a float
                 known = exponent.as_index()
                 return (base if known >= 0 else base * 1.0) ** known
