@@ -45,6 +45,7 @@ from symgrad.transforms.control.scans import within
 from symgrad.transforms.derive.control import closed
 from symgrad.transforms.tuned import (
     COPIES_TRIED,
+    MANY_LOOPS,
     PEELED,
     REPEATED,
     STRAIGHT_ELEMENTS,
@@ -64,8 +65,8 @@ def roll(program: Program, least: int = REPEATED, memory: str | int | None = Non
     4
     """
     while may_repeat(_steps(program.nodes()), least):
-        found, nodes = _loop(program, once_first(program), least)
-        made = program if found is None else _rolled(program, nodes, found, memory)
+        found, nodes = _loops(program, once_first(program), least)
+        made = _rolled(program, nodes, found, memory) if found else program
         if len(made.nodes()) >= len(program.nodes()):  # there is no loop, or guards did not become one
             break
         program = made
@@ -207,8 +208,12 @@ def _steps(nodes: Sequence[Node]) -> list[Node]:
     return [node for node in nodes if not isinstance(node.op, Leaf) and not node.op.decides]
 
 
-def _loop(program: Program, every: list[Node], least: int) -> tuple[_RepeatLoop | None, list[Node]]:
-    """Find the longest repeat that is a loop, and pays, among nodes in an order, or in one with what all read first."""
+def _loops(program: Program, every: list[Node], least: int) -> tuple[list[_RepeatLoop], list[Node]]:
+    """Find the longest repeat that is a loop, and pays, among nodes in an order, or in one with what all read first.
+
+    Where there are many come those with it that are like it, calls of the same code one after the other: each by itself
+    may have a copy more, but takes a look at all nodes.
+    """
     nodes = _steps(every)
     words = copy_words(nodes)
     even = repeats(nodes, words, least)
@@ -223,7 +228,33 @@ def _loop(program: Program, every: list[Node], least: int) -> tuple[_RepeatLoop 
             larger = _longest_loop(program, steps, own, other, least)
             count = 0 if larger is None else len(larger.own)
     loop = _longest_loop(program, nodes, words, even, least, count)
-    return (larger, ordered) if loop is None or count > len(loop.own) else (loop, every)
+    if larger is not None and (loop is None or count > len(loop.own)):
+        return [larger], ordered
+    if loop is None or len(even) < MANY_LOOPS:
+        return [] if loop is None else [loop], every
+    return [loop, *_alike(program, nodes, words, even, loop, least)], every
+
+
+def _alike(
+    program: Program, nodes: Sequence[Node], words: Any, even: Sequence[tuple[int, int, int]], loop: _RepeatLoop,
+    least: int,
+) -> list[_RepeatLoop]:
+    """Return further loops of the words of one, which stand between others, apart from each other."""
+    place = {node: k for k, node in enumerate(nodes)}
+    taken = np.zeros(len(nodes), bool)
+    taken[[place[node] for node in (*loop.own, *loop.ahead) if node in place]] = True
+    pattern = {*words[[place[node] for node in loop.copies[-1] if node in place]].tolist()}
+    found = []
+    for start, period, copies in even:
+        end = start + period * copies
+        around = [words[max(0, start - period) : start].tolist(), words[end : end + period].tolist()]
+        is_cut = any(len(some) == period and pattern.issuperset(some) for some in around)
+        if is_cut or taken[start:end].any() or {*words[start:end].tolist()} != pattern:
+            continue
+        taken[start:end] = True
+        other = _longest_part(program, *copies_of(nodes, start, period, copies), place, least)
+        found += [other] if other is not None else []
+    return found
 
 
 def _longest_loop(
@@ -362,30 +393,42 @@ def _at(node: Node) -> str:
 # -- the loop
 
 
-def _rolled(program: Program, nodes: Sequence[Node], loop: _RepeatLoop, memory: str | int | None) -> Program:
-    """Put a scan in the place of the copies among nodes in order."""
+def _rolled(
+    program: Program, nodes: Sequence[Node], loops: Sequence[_RepeatLoop], memory: str | int | None,
+) -> Program:
+    """Put a scan in the place of the copies of each loop among nodes in order."""
     graph, new = afresh(program), dict[Node, Node]()
-    number = {node: (k, j) for k, copy in enumerate(loop.copies) for j, node in enumerate(copy) if node in loop.own}
-    last = max([node.number for node in loop.copies[-1] if node in loop.own])
-    wanted = loop.wanted
-    early = {number[node][1] for node in wanted - {*loop.copies[-1]}}
-    carried = {node for node in wanted if number[node][1] not in early and (number[node][1], 1) in loop.state}
-    stacked: dict[int, Node] = {}
-    final: dict[int, Node] = {}
-    first = next(k for k, node in enumerate(nodes) if node in number)
+    place = {node: k for k, node in enumerate(nodes)}
+    number: dict[Node, tuple[_RepeatLoop, int, int]] = {}
+    begins: dict[Node, _RepeatLoop] = {}
+    made: dict[_RepeatLoop, Any] = {}
+    for loop in loops:
+        own = {node: (loop, k, j) for k, copy in enumerate(loop.copies) for j, node in enumerate(copy)
+               if node in loop.own}
+        begins[min(own, key=place.__getitem__)] = loop
+        number |= own
+    last = min([max([node.number for node in loop.copies[-1] if node in loop.own]) for loop in loops])
+
+    def begun(loop: _RepeatLoop) -> tuple[set[Node], dict[int, Node], dict[int, Node]]:
+        """Make a loop: which nodes are what is carried, what the steps gave by their places, and what the last did."""
+        early = {number[node][2] for node in loop.wanted - {*loop.copies[-1]}}
+        carried = {node for node in loop.wanted
+                   if number[node][2] not in early and (number[node][2], 1) in loop.state}
+        places = sorted({number[node][2] for node in loop.wanted - carried})
+        return carried, *_scan_made(graph, loop, new, program.start, places, memory)
 
     def rewrite(graph: Graph, node: Node, inputs: tuple[Node, ...]) -> Node:
-        if node is nodes[first]:
-            places = sorted({number[one][1] for one in wanted - carried})
-            found = _scan_made(graph, loop, new, program.start, places, memory)
-            stacked.update(found[0])
-            final.update(found[1])
-        if node not in wanted:
-            return (joined if node.number > last else copied)(graph, node, inputs) if node not in number else node
-        step, j = number[node]
+        if node in begins:
+            made[begins[node]] = begun(begins[node])
+        if node not in number:
+            return (joined if node.number > last else copied)(graph, node, inputs)
+        loop, step, j = number[node]
+        if node not in loop.wanted:
+            return node
+        carried, stacked, final = made[loop]
         return final[j] if node in carried else make(graph, slice_, stacked[j], index=((step,), *whole(node.shape)))
 
-    order = [*nodes[:first], *loop.ahead, *nodes[first:]]
+    order = [one for node in nodes for one in ((*begins[node].ahead, node) if node in begins else (node,))]
     return _guarded_as_one(graph, rebuild(program, rewrite, into=graph, order=order, new=new))
 
 
