@@ -27,6 +27,9 @@ _TRIED = (3, 7, 15, 31, 46, 62)
 """Powers of two that are tried as arguments."""
 ROUNDS = 1 << 8
 """So many rounds of a loop are looked at: what grows by a factor leaves 64 bits before, what is counted never does."""
+BUDGET, FEWER = 1 << 12, 4
+"""Rounds in all, of loops in loops, behind which a loop is looked at for fewer: what grows in one of their rounds has
+grown in the first ones, or does so in the rounds of the loop around."""
 _SHOWN = 10**40
 """Up to which a number is shown."""
 _LARGEST = {np.dtype(code): int(np.iinfo(code).max) for code in np.typecodes["AllInteger"]}
@@ -93,15 +96,15 @@ class Integers:
     def _beyond(self, values: dict[Node, Any], apply: Applied) -> tuple[Node, int | None] | None:
         """Return the first node whose number does not fit its dtype, and the number, None where that is not known."""
         try:
-            self._run(self.nodes, values, apply)
+            self._run(self.nodes, values, apply, [BUDGET])
         except _Beyond as beyond:
             return beyond.args
         return None
 
-    def _run(self, nodes: Sequence[Node], values: dict[Node, Any], apply: Applied) -> None:
+    def _run(self, nodes: Sequence[Node], values: dict[Node, Any], apply: Applied, left: list[int]) -> None:
         for node in nodes:
             if node in self.bodies:
-                values[node] = self._looped(node, values, apply)
+                values[node] = self._looped(node, values, apply, left)
             elif isinstance(node.op, Result):
                 number, states = node.param("number"), values[node.inputs[0]]
                 values[node] = states[number] if number < len(states) else None
@@ -109,8 +112,8 @@ class Integers:
                 operands: list[Any] = [values[i] if i in values else self.constants.get(i) for i in node.inputs]
                 values[node] = None if None in operands else apply(node, operands)
 
-    def _looped(self, node: Node, values: dict[Node, Any], apply: Applied) -> list[Any]:
-        """Return what a loop carries to its end, None of what is not known."""
+    def _looped(self, node: Node, values: dict[Node, Any], apply: Applied, left: list[int]) -> list[Any]:
+        """Return what a loop carries to its end, None of what is not known; `left` counts rounds in all."""
         named, first = node.named, _first_operand(node)
         body, fixed, carried, test = named["body"], named["fixed"], named.get("carried"), named.get("test")
         count, *given = [values.get(i, self.constants.get(i)) for i in node.inputs] if first else [
@@ -118,15 +121,18 @@ class Integers:
         ]
         given = given[: None if carried is None else fixed + carried]
         for k in range(ROUNDS):
+            if k >= FEWER and left[0] <= 0:
+                break
+            left[0] -= 1
             if test is not None:
                 here = dict(zip(test.inputs, given, strict=False))
-                self._run(self.bodies[node][1], here, apply)
+                self._run(self.bodies[node][1], here, apply, left)
                 if here[test.outputs[0]] in {0, None}:
                     break
             elif count is None or k >= abs(count):
                 break
             here = dict(zip(body.inputs, given, strict=False))
-            self._run(self.bodies[node][0], here, apply)
+            self._run(self.bodies[node][0], here, apply, left)
             after = [here.get(y, self.constants.get(y)) for y in body.outputs[: len(given) - fixed]]
             if after == given[fixed:]:
                 break

@@ -81,6 +81,10 @@ MANY_LOOPS = 16
 """Repeats from which on those that are alike become loops together. Chosen: 80 calls of a loop's code took 16 s one by
 one, and 3 together; what is found by itself has up to two copies more."""
 
+WINDOWS = 4
+"""Windows of an array for each round, at most, of which a loop takes one. Chosen: a few rounds of a loop in two others,
+which are looked at first, see four."""
+
 STRAIGHT_NODES, STRAIGHT_ELEMENTS = 512, 1 << 13
 """Elementwise nodes, at most, on arrays of so many elements, at least, that stay side by side: fused, they are one
 sweep over memory. Measured: 50 steps of ``0.5 * x + 0.1 * x * x`` on 100,000 numbers take 1.6 times as long as a loop,

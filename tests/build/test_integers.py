@@ -165,3 +165,22 @@ def test_in_c_small_numbers_take_the_short_way() -> None:
     assert f.cache_info().compilations == 1
     with pytest.raises(ArgumentError, match="argument n is the integer 4294967296"):
         f.bind(X, 2**32)
+
+
+def test_loops_in_loops_are_looked_at_for_a_bounded_number_of_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three loops in each other had 256 rounds each, for every power of two."""
+    from symgrad.build import integers
+
+    def total(x: Any, n: Any) -> Any:
+        s = 0
+        for i in range(n):
+            for j in range(n):
+                for k in range(n):
+                    s = s + i * j + k
+        return x * s
+
+    looked, of = [0], integers._largest_value
+    monkeypatch.setattr(
+        integers, "_largest_value", lambda *given: looked.__setitem__(0, looked[0] + 1) or of(*given))  # type: ignore[func-returns-value]
+    assert sg.jit(total)(1.0, 7) == total(1.0, 7)
+    assert 0 < looked[0] < 200_000

@@ -50,6 +50,7 @@ from symgrad.transforms.tuned import (
     REPEATED,
     STRAIGHT_ELEMENTS,
     STRAIGHT_NODES,
+    WINDOWS,
 )
 
 
@@ -334,13 +335,10 @@ def _slid_axes(column: Sequence[Node]) -> list[int]:
     begins = [{entry[0] for entry in entries[axis]} for axis in moving]
     if any(len({entry[1:] for entry in entries[axis]}) > 1 for axis in moving):
         return []
-    many = math.prod(map(len, begins)) > _GRID * len(column) and any(len(entries[axis][0]) > 1 for axis in moving)
+    many = math.prod(map(len, begins)) > WINDOWS * len(column) and any(len(entries[axis][0]) > 1 for axis in moving)
     known = all(is_static(column[0].inputs[0].shape[axis : axis + 1]) for axis in moving)
     return [] if len(moving) > 1 and (many or not known) else moving
 
-
-_GRID = 4
-"""So many times the windows of a loop may be in what they are taken from: a few rounds of loops in a loop see twice."""
 
 
 def unrolled(program: Program, least: int = REPEATED) -> list[str]:
