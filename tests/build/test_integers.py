@@ -180,7 +180,11 @@ def test_loops_in_loops_are_looked_at_for_a_bounded_number_of_rounds(monkeypatch
         return x * s
 
     looked, of = [0], integers._largest_value
-    monkeypatch.setattr(
-        integers, "_largest_value", lambda *given: looked.__setitem__(0, looked[0] + 1) or of(*given))  # type: ignore[func-returns-value]
+
+    def counted(*given: Any) -> int:
+        looked[0] += 1
+        return of(*given)
+
+    monkeypatch.setattr(integers, "_largest_value", counted)
     assert sg.jit(total)(1.0, 7) == total(1.0, 7)
     assert 0 < looked[0] < 200_000
