@@ -15,7 +15,7 @@ import symgrad as sg
 from symgrad.build import threads
 from symgrad.build.cache import store as cache
 from symgrad.build.toolchain import find as toolchain
-from symgrad.build.toolchain.find import Capabilities
+from symgrad.build.toolchain.capabilities import Capabilities
 
 Rows = list[list[str]]
 

@@ -16,8 +16,8 @@ import pytest
 
 import symgrad as sg
 from symgrad.build.load import build
+from symgrad.build.toolchain import capabilities, probe
 from symgrad.build.toolchain import find as toolchain
-from symgrad.build.toolchain import probe
 from symgrad.build.toolchain.compiler import flags_for
 from symgrad.build.toolchain.find import find
 from symgrad.errors import ArgumentValueError, SymgradWarning
@@ -26,7 +26,7 @@ from symgrad.options import Options
 from tests.build.sources import finish, forget, source_of
 
 FLAGS = ("-O3", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=off", "-fPIC", "-shared", "-std=c11")
-KNOWN = toolchain.Capabilities(
+KNOWN = capabilities.Capabilities(
     version="cc 1", native=True, openmp=0, fma=True, permutes=True, veclib=False, mvec=False,
     simd_math=("exp", "sin", "cos"), ns_256=9100, ns_512=6500,
 )
@@ -262,7 +262,7 @@ def test_a_damaged_record_is_made_again(folder, tools, which):
 
 
 def test_capabilities_come_back():
-    assert toolchain.parse(json.dumps(asdict(KNOWN)).encode()) == KNOWN
+    assert capabilities.parse(json.dumps(asdict(KNOWN)).encode()) == KNOWN
 
 
 @pytest.mark.parametrize(
@@ -276,12 +276,12 @@ def test_capabilities_come_back():
     ids=str,
 )
 def test_a_record_with_the_wrong_content_is_not_believed(change):
-    assert toolchain.parse(json.dumps(asdict(KNOWN) | change).encode()) is None
+    assert capabilities.parse(json.dumps(asdict(KNOWN) | change).encode()) is None
 
 
 @pytest.mark.parametrize("text", [None, b"", b"null", b"[]", b"{}", b"\xff", b"{", b"1" * 5000, b"[" * 100_000])
 def test_a_record_that_is_no_record_is_not_believed(text):
-    assert toolchain.parse(text) is None
+    assert capabilities.parse(text) is None
 
 
 def test_a_second_process_runs_nothing(python, folder):
@@ -338,7 +338,7 @@ def test_constants_that_begin_alike_are_copied_right():
 
 
 def test_no_record_can_bring_a_flag():
-    words = {*FLAGS, "-march=native", "-fveclib=libmvec", *toolchain.OPENMP}
+    words = {*FLAGS, "-march=native", "-fveclib=libmvec", *capabilities.OPENMP}
     for native, openmp, veclib, width in itertools.product((True, False), range(3), (True, False), TIMES):
         narrow, wide = TIMES[width]
         known = replace(KNOWN, native=native, openmp=openmp, veclib=veclib, ns_256=narrow, ns_512=wide)

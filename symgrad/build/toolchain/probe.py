@@ -14,7 +14,7 @@ from typing import Any
 from symgrad.build import limits
 from symgrad.build.load import ffi, open_library
 from symgrad.build.toolchain import process
-from symgrad.build.toolchain.find import OPENMP, Capabilities
+from symgrad.build.toolchain.capabilities import OPENMP, Capabilities
 from symgrad.errors import ArgumentValueError
 from symgrad.ops import math_functions
 
