@@ -403,7 +403,7 @@ def _rolled(
     for loop in loops:
         own = {node: (loop, k, j) for k, copy in enumerate(loop.copies) for j, node in enumerate(copy)
                if node in loop.own}
-        begins[min(own, key=place.__getitem__)] = loop
+        begins[min(own.keys() & place.keys(), key=place.__getitem__)] = loop  # what nobody reads is made for it
         number |= own
     last = min([max([node.number for node in loop.copies[-1] if node in loop.own]) for loop in loops])
 
