@@ -31,9 +31,9 @@ NAMESPACE = "symgrad"
 _PLAIN = (np.ndarray, np.generic, bool, int, float)
 _SETTINGS = (
     str, bytes, slice, range, type, Enum, np.dtype, np.ufunc, EllipsisType, FunctionType, MethodType,
-    BuiltinFunctionType, partial,
+    BuiltinFunctionType, partial, ModuleType,
 )
-_NEVER = (*_SETTINGS, complex, set, frozenset, ModuleType)
+_NEVER = (*_SETTINGS, complex, set, frozenset)
 _ITEMS = (OrderedDict, defaultdict, dict, list, tuple)
 
 _lock = threading.Lock()

@@ -422,3 +422,12 @@ def test_a_dict_that_is_changed_is_warned_of() -> None:
         sg.grad(normalized)({"w": np.ones(3)})
     with pytest.warns(SymgradWarning, match=r"changes p of an argument|changes p\['w'\] of an argument"):
         sg.jit(lambda p: p.pop("w"))({"w": np.ones(3)})
+
+
+def test_a_module_may_be_an_argument() -> None:
+    """As of functions that are written for any library of arrays."""
+    def f(x: Any, xp: Any) -> Any:
+        return xp.sum(xp.sin(xp.zeros(3) + xp.asarray(x)) * xp.eye(3)[0])
+
+    assert sg.grad(f)(1.0, np) == np.cos(1.0)
+    assert sg.jit(f)(1.0, xp=np) == np.sin(1.0)
