@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import inspect
-import operator
 import re
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -20,7 +18,7 @@ from symgrad.ops.declare.forms import COMPILED, is_traced
 from symgrad.trace import optree
 from symgrad.trace.constants import as_numbers, dtype_shown, is_sparse, means_more
 from symgrad.trace.lines import definition, user_line
-from symgrad.trace.structures import NAMESPACE, flattened, is_pattern
+from symgrad.trace.structures import NAMESPACE, flattened, held
 
 
 @dataclass(frozen=True)
@@ -140,13 +138,14 @@ class Signature:
     def called(self, fun: Callable[..., Any], leaves: Sequence[Any], user: Callable[..., Any]) -> Any:
         """Call what stands for a user's function, and warn where it has changed what an argument holds.
 
-        Containers and objects among its arguments are copies: NumPy would have changed the caller's.
+        Containers and objects among its arguments are copies: NumPy would have changed the caller's. What is returned
+        is not lost.
         """
-        given = optree.tree_unflatten(self.tree, leaves)
-        before = flattened(given, is_leaf=is_pattern)
-        args, kwargs = self._with_statics(*given)
+        given, named = optree.tree_unflatten(self.tree, leaves)
+        before = self._held(given, named)
+        args, kwargs = self._with_statics(given, named)
         result = fun(*args, **kwargs)
-        if (place := self._changed(before, flattened(given, is_leaf=is_pattern))) is not None:
+        if before and (place := _changed(before, self._held(given, named), result)) is not None:
             name = getattr(user, "__name__", type(user).__name__)
             warn(str(SymgradError(
                 f"{name}() changes {place} of an argument, which is a copy: the caller's stays as it is",
@@ -154,20 +153,12 @@ class Signature:
             )))
         return result
 
-    def _changed(self, before: tuple[list[Any], Any], after: tuple[list[Any], Any]) -> str | None:
-        """Say which of the leaves of arguments is not what it was; None where all are."""
-        if before[1] == after[1] and all(map(operator.is_, before[0], after[0])):
-            return None
-        was, came = [dict(zip(tree.accessors(), found, strict=True)) for found, tree in (before, after)]
-        roots = {position: re.split(r"\W", path)[0] for position, path in zip(self.positions, self.paths, strict=False)}
-        for accessor in [*came, *was]:
-            if was.get(accessor) is came.get(accessor):
-                continue
-            _, first, *rest = accessor
-            kind, name = (rest[-1].type, str(rest[-1].entry)) if rest else (None, "")
-            if not isinstance(getattr(kind, name, None), cached_property):
-                return f"{roots.get(first.entry, 'a part')}{''.join([one.codify('') for one in rest])}"
-        return "a setting" if was.keys() == came.keys() else None
+    def _held(self, given: Any, named: Any) -> dict[str, tuple[Any, Any]]:
+        """Return what arguments hold, by place."""
+        roots = {} if self.statics else dict(zip(self.positions, [re.split(r"\W", path)[0] for path in self.paths],
+                                                 strict=False))
+        every = [*enumerate(given), *named.items()]
+        return {place: one for key, value in every for place, one in held(value, str(roots.get(key, "a part"))).items()}
 
     def join(self, leaves: Sequence[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Put leaves and static values back into positional and keyword arguments."""
@@ -181,6 +172,23 @@ class Signature:
             else:
                 kwargs[key] = value
         return tuple(args), kwargs
+
+
+def _changed(before: dict[str, Any], after: dict[str, Any], result: Any) -> str | None:
+    """Say where arguments hold something else than before, that is not returned; None where they do nowhere."""
+    places = [place for place in {**after, **before} if not _is_same(before.get(place), after.get(place))]
+    if not places:
+        return None
+    returned = {id(owner) for owner, _ in held(result).values()}
+    return next((place for place in places if id((after.get(place) or before[place])[0]) not in returned), None)
+
+
+def _is_same(one: Any, other: Any) -> bool:
+    """Whether two things are one, or plain settings that are equal."""
+    if one is None or other is None:
+        return one is other
+    first, second = one[1], other[1]
+    return first is second or (type(first) is type(second) and type(first) in {int, bool, str} and first == second)
 
 
 def flatten(arguments: Any) -> tuple[list[Any], Any]:

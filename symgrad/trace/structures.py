@@ -16,7 +16,7 @@ from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import is_dataclass
 from enum import Enum
-from functools import partial
+from functools import cached_property, partial
 from types import BuiltinFunctionType, EllipsisType, FunctionType, MethodType, ModuleType, SimpleNamespace
 from typing import Any
 
@@ -126,6 +126,30 @@ def behind(tree: Any, leaves: Sequence[Any], statics: Iterable[Any]) -> list[Any
     while level:
         found += [one for one in level if not isinstance(one, tuple)]
         level = [part for one in level if isinstance(one, tuple) for part in one]
+    return found
+
+
+def held(tree: Any, root: str = "") -> dict[str, tuple[Any, Any]]:
+    """Return what dicts, lists and objects hold, with who holds it, by place; what holds itself is looked at once."""
+    found: dict[str, tuple[Any, Any]] = {}
+    seen: set[int] = set()
+    level = [(root, tree)]
+    while level:
+        place, one = level.pop()
+        if id(one) in seen:
+            continue
+        if isinstance(one, dict):
+            parts = [(f"{place}[{key!r}]", part) for key, part in dict.items(one)]
+        elif isinstance(one, (list, tuple)):
+            parts = [(f"{place}[{k}]", part) for k, part in enumerate(one)]
+        elif _known.get(type(one)) and not (_is_setting(one) or is_pattern(one)):
+            parts = [(f"{place}.{name}", part) for name, part in _attributes(one).items()
+                     if not isinstance(getattr(type(one), name, None), cached_property)]
+        else:
+            continue
+        seen.add(id(one))
+        found |= {name: (one, part) for name, part in parts}
+        level += reversed(parts)
     return found
 
 

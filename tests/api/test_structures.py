@@ -391,7 +391,7 @@ def item(one: Any, x: Any) -> Any:
 
 
 @pytest.mark.parametrize(("function", "place"), [
-    (moves, "one.mean"), (appends, "one.seen[1]"), (counts, "a setting"), (item, "one.mean"),
+    (moves, "one.mean"), (appends, "one.seen[1]"), (counts, "one.calls"), (item, "one.mean"),
 ])
 @pytest.mark.parametrize("mode", [sg.jit, lambda f: sg.grad(f, 1)])
 def test_what_a_function_changes_of_an_argument_is_warned_of(function: Any, place: str, mode: Any) -> None:
@@ -404,6 +404,16 @@ def test_what_a_function_changes_of_an_argument_is_warned_of(function: Any, plac
     assert (one.mean, one.calls, one.seen) == (1.0, 0, [1.0])
 
 
+def itself(one: Any, x: Any) -> Any:
+    one.seen.append(one)
+    return one.mean * x
+
+
+def test_an_object_that_comes_to_hold_itself_is_looked_at_once() -> None:
+    with pytest.warns(SymgradWarning, match=r"changes one\.seen\[1\] of an argument"):
+        assert sg.jit(itself)(Average(), 2.0) == 2.0
+
+
 def test_what_changes_nothing_of_an_argument_is_quiet() -> None:
     def own(d: Any, one: Any) -> Any:
         d = {**d, "w": d["w"] * 2}
@@ -411,6 +421,50 @@ def test_what_changes_nothing_of_an_argument_is_quiet() -> None:
         return d["w"] * one.twice + d["b"]
 
     assert sg.jit(own)({"w": 3.0}, Average()) == 13.0
+
+
+class Cached:
+    """Cached properties of every kind."""
+
+    def __init__(self) -> None:
+        self.w = 2.0
+
+    @cached_property
+    def number(self) -> Any:
+        return 3
+
+    @cached_property
+    def parts(self) -> Any:
+        return {"twice": 2 * self.w, "name": ["a", (self.w, None)]}
+
+
+def test_what_is_cached_returned_or_put_back_is_no_change() -> None:
+    def cached(one: Any) -> Any:
+        return one.number * one.parts["twice"]
+
+    def returned(p: Any, state: Any) -> Any:
+        state["mean"] = state["mean"] * 0.5
+        state["last"].append(p)
+        return p * state["mean"], state
+
+    def put_back(p: Any) -> Any:
+        w = p.pop("w")
+        p["w"] = w
+        return w * p["b"]
+
+    def scanned(x: Any) -> Any:
+        def step(carry: Any, row: Any) -> Any:
+            carry["s"] = np.sin(carry["s"]) + row.pop("x")
+            return carry, None
+
+        side = sg.cond(x[0] > 0, lambda d: d.pop("a"), lambda d: -d["a"], {"a": x[0]})
+        return sg.scan(step, {"s": 0.0}, {"x": x})[0]["s"] + side
+
+    assert sg.jit(cached)(Cached()) == 12.0
+    value, aux = sg.value_and_grad(returned, has_aux=True)(3.0, {"mean": 1.0, "last": [1.0]})
+    assert (value[0], value[1], aux) == (1.5, {"mean": 0.5, "last": [1.0, 3.0]}, 0.5)
+    assert sg.jit(put_back)(OrderedDict(w=2.0, b=3.0)) == 6.0
+    assert sg.grad(scanned)(np.ones(2)).shape == (2,)
 
 
 def test_a_dict_that_is_changed_is_warned_of() -> None:

@@ -161,7 +161,7 @@ def _traced_step(
     carries, names = signature.specs[:carried], _with_names(f, signature)
     before = signature.tree.child(0).child(0)
     while True:
-        point = at(f, signature, leaves, seen=replace(signature, specs=(*carries, *rows), names=names))
+        point = at(f, signature, leaves, seen=replace(signature, specs=(*carries, *rows), names=names), step=True)
         after = point.tree
         if pair:
             parts = point.tree.children()
@@ -408,7 +408,7 @@ def cond(pred: Any, on_true: Callable[..., Any], on_false: Callable[..., Any], *
     leaves: list[Any] = []
     for f in (on_true, on_false):
         signature, leaves = described(f, operands, {})
-        sides.append(at(f, signature, leaves, alike=[False] * len(leaves)))
+        sides.append(at(f, signature, leaves, alike=[False] * len(leaves), step=True))
     first, second = sides
     if first.tree != second.tree:
         raise ArgumentError(

@@ -155,12 +155,12 @@ class Point:
 
 def at(
     fun: Callable[..., Any], signature: Signature, leaves: list[Any], *, has_aux: bool = False,
-    seen: Signature | None = None, alike: Sequence[bool] | None = None,
+    seen: Signature | None = None, alike: Sequence[bool] | None = None, step: bool = False,
 ) -> Point:
     """Trace a function into a program of its own at a caller's traced arguments.
 
     With `seen`, it sees something else of them than the signature says; which of them are `alike` all the same its
-    conditions may ask.
+    conditions may ask. A `step` of a loop, or a side of a branch, may change what it is given, which nobody else has.
     """
     from symgrad.transforms.passes import stabilize
 
@@ -168,6 +168,9 @@ def at(
     assert outer is not None  # noqa: S101 - modes are called on traced values
 
     def call(tracers: list[Any]) -> Any:
+        if step:
+            args, kwargs = signature.join(tracers)
+            return standing_for(fun)(*args, **kwargs)
         return signature.called(standing_for(fun), tracers, fun)
 
     name = identifier(getattr(fun, "__name__", type(fun).__name__))

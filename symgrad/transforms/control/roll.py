@@ -94,8 +94,8 @@ class _RepeatLoop:
         why: where it is no loop, the node that is why, and what is wrong with it.
     """
 
-    def __init__(self, copies: Copies, first: int, place: Mapping[Node, int]) -> None:
-        """Look at copies, of which the first one begins at a place."""
+    def __init__(self, copies: Copies, first: int, place: Mapping[Node, int], *, some: bool = False) -> None:
+        """Look at copies, of which the first one begins at a place; `some` of those there are."""
         made = len(place)
         self.own = own = {node for copy in copies for node in copy if place.get(node, made) >= first}
         ahead: dict[int, Node] = {}
@@ -111,9 +111,9 @@ class _RepeatLoop:
         self.reads: dict[tuple[int, int], Any] = {}
         self.wanted: set[Node] = set()
         self.asks = False
-        self.why = self._obstacle()
+        self.why = self._obstacle(some=some)
 
-    def _obstacle(self) -> tuple[Node, str] | None:
+    def _obstacle(self, *, some: bool) -> tuple[Node, str] | None:
         """Find what each operand of a copy is; return the first that a loop could not have."""
         copies, own = self.copies, self.own
         places: dict[Node, list[tuple[int, int]]] = defaultdict(list)  # as copies before the last, and place
@@ -124,7 +124,7 @@ class _RepeatLoop:
             column = [copy[j] for copy in copies]
             if any(node.params != last.params for node in column) and not isinstance(last.op, Control):
                 operand = {node.inputs[0] for node in column}
-                if len(operand) != 1 or last.inputs[0] in own or not _slid_axes(column):
+                if len(operand) != 1 or last.inputs[0] in own or not _slid_axes(column, some=some):
                     return last, "differs from step to step by more than its place in one array"
                 self.moving.add(j)
                 continue
@@ -312,7 +312,7 @@ def _longest_part(
     """Return the loop of most copies of a repeat, without some at its ends; None where there is none that pays."""
     middle = len(copies) // 2
     if not enough(len(copies), copies[0], least) or \
-            _RepeatLoop(copies[middle : middle + COPIES_TRIED], begins[middle], place).why:
+            _RepeatLoop(copies[middle : middle + COPIES_TRIED], begins[middle], place, some=True).why:
         return None  # what is a loop is one in its middle
     for first, late in product(range(PEELED + 1), repeat=2):
         part = copies[first : len(copies) - late]
@@ -325,19 +325,31 @@ def _longest_part(
     return None
 
 
-def _slid_axes(column: Sequence[Node]) -> list[int]:
+def _slid_axes(column: Sequence[Node], *, some: bool = False) -> list[int]:
     """Return the axes along which slices of an array begin elsewhere; none where to put them into rows takes too long.
 
-    Of several axes all pairs of places are put into an array: if windows overlap, these must be few more than the rows.
+    Of several axes all pairs of places are put into an array, which must be few more than there are rows, unless it is
+    the array as it lies. Of `some` rows of a loop, nothing is said about the others.
     """
     entries = [*zip(*[node.params[0] for node in column], strict=True)]
     moving = [axis for axis, own in enumerate(entries) if len({*own}) > 1]
-    begins = [{entry[0] for entry in entries[axis]} for axis in moving]
     if any(len({entry[1:] for entry in entries[axis]}) > 1 for axis in moving):
         return []
-    many = math.prod(map(len, begins)) > WINDOWS * len(column) and any(len(entries[axis][0]) > 1 for axis in moving)
-    known = all(is_static(column[0].inputs[0].shape[axis : axis + 1]) for axis in moving)
-    return [] if len(moving) > 1 and (many or not known) else moving
+    if len(moving) < 2:
+        return moving
+    x = column[0].inputs[0]
+    points = all(len(entries[axis][0]) == 1 for axis in moving)
+    lies = points and moving == [*range(len(moving))] and (
+        tuple([entry for (entry, *_) in entries[len(moving) :]]) == whole(x.shape[len(moving) :]))
+    if not all(is_static(x.shape[axis : axis + 1]) for axis in moving):
+        return []
+    if not (some or lies):
+        pairs = math.prod([
+            x.shape[axis] if len(entries[axis][0]) == 1 else len({entry[0] for entry in entries[axis]})
+            for axis in moving])
+        if pairs > WINDOWS * len(column):
+            return []
+    return moving
 
 
 

@@ -64,8 +64,12 @@ class _Pieces:
     def meeting(self, region: Region, length: int) -> list[Region]:
         """List the pieces that may share elements with a region; of single elements one is enough to know."""
         own = _form(region)
-        found = [wide for form, some in self.wide.items() if form != own for wide in some
-                 if self.written[wide][0][0] < length and not regions.disjoint(wide, region)]
+        found = []
+        for form, some in self.wide.items():
+            if form != own:
+                one = _one_of(form, region)
+                found += [wide for wide in (some if one is None else [one] if one in some else [])
+                          if self.written[wide][0][0] < length and not regions.disjoint(wide, region)]
         if regions.is_point(region):
             return found
         if regions.count(region) <= PIECES:
@@ -84,12 +88,20 @@ class _Pieces:
     def are_many(self, region: Region) -> bool:
         """Whether a region would be compared with too many pieces."""
         own = _form(region)
-        return sum([len(some) for form, some in self.wide.items() if form != own]) >= PIECES
+        each = [1 if _one_of(form, region) else len(some) for form, some in self.wide.items() if form != own]
+        return sum(each) >= PIECES
 
 
 def _form(region: Region) -> Any:
     """Return what regions have in common that are equal or share no element: all but the places of single ones."""
     return tuple([entry if len(entry) > 1 else None for entry in region])
+
+
+def _one_of(form: Any, region: Region) -> Region | None:
+    """Return which region of a form alone may share elements with another region; None where several may."""
+    if any(own is None and len(entry) > 1 for own, entry in zip(form, region, strict=True)):
+        return None
+    return tuple([entry if own is None else own for own, entry in zip(form, region, strict=True)])
 
 
 class _Version(NamedTuple):
