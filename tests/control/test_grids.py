@@ -148,3 +148,38 @@ def test_random_grids(seeds: Any) -> None:
             np.testing.assert_allclose([value, wanted[0]], expected, rtol=1e-12, err_msg=text)
             for one, other in zip(slopes, wanted[1], strict=True):
                 np.testing.assert_allclose(one, other, rtol=1e-11, atol=1e-12, err_msg=text)
+
+
+@pytest.mark.parametrize("rows", [40, 300])
+def test_elements_of_rows_that_were_written_are_found_among_many(rows: int) -> None:
+    """Beyond 64 rows the array was put together for every read of another form."""
+    def summed(A: Any) -> Any:
+        out, s = np.zeros((rows, 6)), 0.0
+        for i in range(rows):
+            out[i] = np.sin(A[i])
+            s = s + out[i, 3] * out[i, 1:4].sum()
+        return s
+
+    A = np.random.default_rng(7).normal(size=(rows, 6))
+    compiled: Any = sg.value_and_grad(summed)
+    assert len(compiled.lower(A).as_text("stable").splitlines()) < 30
+    np.testing.assert_allclose(compiled(A)[0], summed(A), rtol=1e-12)
+    row = np.sin(A)
+    wanted = np.zeros_like(A)
+    wanted[:, 3] = row[:, 1:4].sum(1)
+    wanted[:, 1:4] += row[:, 3:4]
+    np.testing.assert_allclose(compiled(A)[1], wanted * np.cos(A), rtol=1e-12)
+
+
+def test_few_places_of_a_large_array_are_read_where_they_are() -> None:
+    """To put them into rows, all of the array would be turned."""
+    def few(A: Any) -> Any:
+        s = 0.0
+        for i in range(40):
+            s = np.tanh(s + np.sum(A[:2, 3 * i, 2 * i]))
+        return s
+
+    compiled: Any = sg.jit(few)
+    A = np.random.default_rng(8).normal(size=(2, 120, 90))
+    np.testing.assert_allclose(compiled(A), few(A), rtol=1e-13)
+    assert "differs from step to step by more than its place in one array" in compiled.report()
