@@ -15,6 +15,7 @@ from symgrad.ir.evaluate import evaluate
 from symgrad.ir.verify import verify
 from symgrad.ops import load
 from symgrad.ops.declare.forms import ANSWERS
+from symgrad.trace.numpy.answers import WRITERS
 from symgrad.trace.signature import Signature, Spec, spec
 from symgrad.trace.trace import trace
 from tests.ops.calls import Call, function, quiet, read
@@ -209,7 +210,8 @@ def test_every_function_is_tried() -> None:
     modules = {function: getattr(answer, "__module__", "").split(".") for function, answer in ANSWERS.items()}
     assert {module[-1] for module in modules.values()} >= set(OURS)
     names = {f.__name__ for f, module in modules.items() if module[-1] in OURS and not isinstance(f, str | np.ufunc)}
-    assert names - {call.name for call in CALLS} == set()
+    written = {f.__name__ for f in WRITERS}  # which return nothing, and are tested where writes are
+    assert names - written - {call.name for call in CALLS} == set()
 
 
 def in_python() -> list[Any]:

@@ -42,7 +42,7 @@ from symgrad.ops.arrays.copies import checked_shape, filled, promoted
 from symgrad.ops.arrays.joining import holds_traced, lift, traced_among
 from symgrad.ops.arrays.reduce import first_value
 from symgrad.ops.arrays.views import broadcast_to, reshape
-from symgrad.ops.declare.forms import ANSWERS, UNSET, answers, is_traced, is_unset, shape_of
+from symgrad.ops.declare.forms import ANSWERS, UNSET, answers, is_traced, is_unset, normal_axis, shape_of
 from symgrad.ops.numpy import padding
 from symgrad.ops.numpy.manipulation import static
 from symgrad.ops.numpy.reductions import floating, root
@@ -386,7 +386,8 @@ def _beside(others: Any, x: Any, dtype: Any = None) -> Any:
 def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
     """As `numpy.linalg.norm`: the derivative of a root of squares, or of powers, is 0 at 0."""
     x, named = floating(x), isinstance(ord, str)
-    count = x.ndim if axis is None else len(axis) if isinstance(axis, tuple) else 1
+    axes = range(x.ndim) if axis is None else axis if isinstance(axis, tuple) else (axis,)
+    count = len([normal_axis(k, x.ndim) for k in axes])
     if (ord is None and (axis is None or count in {1, 2})) or (count == 1 and ord == 2) or (
             count == 2 and named and ord in {"f", "fro"}):
         return root(np.sum(x * x, axis, keepdims=keepdims))
