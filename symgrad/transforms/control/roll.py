@@ -166,8 +166,11 @@ class _RepeatLoop:
         A few steps on large arrays stay side by side, and so do a few layers with large weights.
         """
         own, ends = self.own, self.own.intersection(program.outputs)
-        read = {node: [one for one in program.readers.get(node, ()) if one not in own] for node in own}
-        others = {node: readers for node, readers in read.items() if readers}
+        others: dict[Node, list[Node]] = defaultdict(list)
+        for one in program.nodes():
+            for node in dict.fromkeys(one.inputs) if one not in own else ():
+                if node in own:
+                    others[node].append(one)
         self.wanted = {*others} | ends
         asked = {
             node: found for node, readers in others.items()
@@ -282,16 +285,23 @@ def _read(program: Program, place: Mapping[Node, int]) -> tuple[Any, Any]:
 
     Outputs are read behind all of them. What guards look for is 0 where there is none, 1 for False, 2 for True, else 3.
     """
-    readers, ends = program.readers, {*program.outputs}
-
-    def asks(node: Node) -> int:
-        found = [one.param("outcome") for one in readers[node] if one.op.decides]
-        return 1 + found[0] if [*map(type, found)] == [bool] else 3 * bool(found)
-
-    last = [
-        len(place) if node in ends else max([place.get(one, -1) for one in readers[node]], default=-1) for node in place
-    ]
-    return np.array(last), np.array([*map(asks, place)])
+    end = len(place)
+    last, asked = [-1] * end, np.zeros(end, int)
+    for node, k in place.items():  # by their places: the last one stays
+        for i in node.inputs:
+            if i in place:
+                last[place[i]] = k
+    for node in program.outputs:
+        if node in place:
+            last[place[node]] = end
+    outcomes: dict[int, list[Any]] = {}
+    for one in program.guards:
+        for i in one.inputs:
+            outcomes.setdefault(place.get(i, -1), []).append(one.param("outcome"))
+    for k, found in outcomes.items():
+        if k >= 0:
+            asked[k] = 1 + found[0] if [*map(type, found)] == [bool] else 3
+    return np.array(last), asked
 
 
 def _may_pay(last: Any, asked: Any, start: int, period: int, copies: int) -> bool:
