@@ -18,7 +18,7 @@ from symgrad.ops.declare.forms import COMPILED, is_traced
 from symgrad.trace import optree
 from symgrad.trace.constants import as_numbers, dtype_shown, is_sparse, means_more
 from symgrad.trace.lines import definition, user_line
-from symgrad.trace.structures import NAMESPACE, flattened, held
+from symgrad.trace.structures import NAMESPACE, entries_by_place, flattened
 
 
 @dataclass(frozen=True)
@@ -155,10 +155,13 @@ class Signature:
 
     def _held(self, given: Any, named: Any) -> dict[str, tuple[Any, Any]]:
         """Return what arguments hold, by place."""
-        roots = {} if self.statics else dict(zip(self.positions, [re.split(r"\W", path)[0] for path in self.paths],
-                                                 strict=False))
-        every = [*enumerate(given), *named.items()]
-        return {place: one for key, value in every for place, one in held(value, str(roots.get(key, "a part"))).items()}
+        roots = {key: re.split(r"\W", path)[0] for key, path in zip(self.positions, self.paths, strict=False)}
+        static, _ = self.static
+        open_ = [k for k in range(len(given) + len(static)) if k not in static]
+        found: dict[str, tuple[Any, Any]] = {}
+        for key, value in [*zip(open_, given, strict=True), *named.items()]:
+            found |= entries_by_place(value, roots.get(key, str(key)))
+        return found
 
     def join(self, leaves: Sequence[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Put leaves and static values back into positional and keyword arguments."""
@@ -179,7 +182,7 @@ def _changed(before: dict[str, Any], after: dict[str, Any], result: Any) -> str 
     places = [place for place in {**after, **before} if not _is_same(before.get(place), after.get(place))]
     if not places:
         return None
-    returned = {id(owner) for owner, _ in held(result).values()}
+    returned = {id(owner) for owner, _ in entries_by_place(result).values()}
     return next((place for place in places if id((after.get(place) or before[place])[0]) not in returned), None)
 
 

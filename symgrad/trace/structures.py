@@ -129,7 +129,7 @@ def behind(tree: Any, leaves: Sequence[Any], statics: Iterable[Any]) -> list[Any
     return found
 
 
-def held(tree: Any, root: str = "") -> dict[str, tuple[Any, Any]]:
+def entries_by_place(tree: Any, root: str = "") -> dict[str, tuple[Any, Any]]:
     """Return what dicts, lists and objects hold, with who holds it, by place; what holds itself is looked at once."""
     found: dict[str, tuple[Any, Any]] = {}
     seen: set[int] = set()

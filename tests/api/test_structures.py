@@ -409,6 +409,15 @@ def itself(one: Any, x: Any) -> Any:
     return one.mean * x
 
 
+def test_the_argument_is_named_beside_static_ones() -> None:
+    def doubled(flag: Any, d: Any, e: Any) -> Any:
+        e["w"] = e["w"] * 2
+        return np.sum(e["w"]) * d["a"] if flag else d["a"]
+
+    with pytest.warns(SymgradWarning, match=r"changes e\['w'\] of an argument"):
+        assert sg.jit(doubled, static_argnums=0)(True, {"a": 3.0}, {"w": np.ones(2)}) == 12.0
+
+
 def test_an_object_that_comes_to_hold_itself_is_looked_at_once() -> None:
     with pytest.warns(SymgradWarning, match=r"changes one\.seen\[1\] of an argument"):
         assert sg.jit(itself)(Average(), 2.0) == 2.0

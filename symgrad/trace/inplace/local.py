@@ -9,6 +9,7 @@ traced value; from then on they are a traced array. Every view of the array sees
 from __future__ import annotations
 
 import weakref
+from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
@@ -97,13 +98,13 @@ class Standing:
     __hash__ = None  # type: ignore[assignment]  # as of NumPy's arrays
     __class__ = np.ndarray  # type: ignore[assignment]  # what isinstance() sees
 
+    @abstractmethod
     def settle(self) -> Any:
         """Return what the array is now: a traced array, or a plain one for reading."""
-        raise NotImplementedError
 
+    @abstractmethod
     def written(self, *, traced: bool = False) -> Any:
         """Return it to be written into: a traced array where it is one, or where a traced value is written."""
-        raise NotImplementedError
 
     def shown(self) -> Any:
         """Return what is printed."""
