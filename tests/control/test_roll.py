@@ -283,6 +283,16 @@ def test_factors_of_a_matrix_are_made_in_their_own_step():
     sg.check_grads(f, (np.ones(2) * 0.3,))
 
 
+def test_steps_are_rewritten_as_what_stands_outside_of_loops():
+    def softplus(x):
+        for _ in range(40):
+            x = np.log(1.0 + np.exp(x * 3.0)) - 0.5
+        return x
+
+    assert "np.logaddexp" in sg.jit(softplus).lower(1.0).as_text("stable")
+    assert np.isfinite(sg.jit(softplus)(1e3))
+
+
 def test_arguments_alone_repeat_nothing():
     assert sg.jit(lambda *a: a[0])(*map(float, range(40))) == 0.0
 

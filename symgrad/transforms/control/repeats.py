@@ -53,17 +53,23 @@ def enough(copies: int, step: Sequence[Node], least: int) -> bool:
     return copies >= least or (copies >= FEWEST and copies * sum(map(_weight, step)) >= LONG_COPIES * least)
 
 
-def once_first(program: Program, shared: Collection[Node] = ()) -> list[Node]:
-    """List a program's nodes, first what is made of inputs once or is `shared`: the first copy makes it for all."""
-    nodes = program.nodes()
-    kinds = [*map(attrgetter("op", "line", "shape", "dtype"), nodes)]
+def made_once(program: Program) -> set[Node]:
+    """Return the nodes that no other is like: of their op, line, shape and dtype."""
+    kinds = [*map(attrgetter("op", "line", "shape", "dtype"), program.nodes())]
     count = Counter(kinds)
+    return {node for node, kind in zip(program.nodes(), kinds, strict=True) if count[kind] == 1}
+
+
+def in_front(program: Program, some: Collection[Node]) -> list[Node]:
+    """List a program's nodes, first what is some of them and made of such and inputs: the first copy makes it for all."""
     early: set[Node] = set()
-    for node, kind in zip(nodes, kinds, strict=True):
-        alone = (count[kind] == 1 or node in shared) and not node.op.decides
-        if isinstance(node.op, Leaf) or (alone and early.issuperset(node.inputs)):
+    rest = []
+    for node in program.nodes():
+        if isinstance(node.op, Leaf) or (node in some and not node.op.decides and early.issuperset(node.inputs)):
             early.add(node)
-    return sorted(nodes, key=lambda node: node not in early)
+        else:
+            rest.append(node)
+    return [*filter(early.__contains__, program.nodes()), *rest]
 
 
 def read_far(program: Program, nodes: Sequence[Node], even: tuple[int, int, int]) -> set[Node]:
@@ -168,7 +174,7 @@ def uneven(
             continue  # they are all alike
         led = _led(begins, words, {*words[common].tolist()}, length)
         for starts in (begins, led) if led != begins else (begins,):
-            filled = _filled([_named_nodes(nodes, words, a, b) for a, b in pairwise([*starts, len(nodes)])])
+            filled = _filled(_named_nodes(nodes, words, starts))
             if filled is not None and len({node for copy in filled for node in copy}.intersection(nodes)) > most:
                 yield starts, filled
 
@@ -185,15 +191,24 @@ def _led(begins: Sequence[int], words: Any, common: Collection[int], most: int) 
     return found
 
 
-def _named_nodes(nodes: Sequence[Node], words: Any, first: int, end: int) -> dict[CopyName, Node]:
-    """Return nodes by their word, the array that a slice is of, and how often such came before."""
-    often: Counter[tuple[int, int]] = Counter()
-    named = {}
-    for node, word in zip(nodes[first:end], words[first:end].tolist(), strict=True):
-        array = node.inputs[0].number if node.op is slice_ and isinstance(node.inputs[0].op, Leaf) else 0
-        named[word, array, often[word, array]] = node
-        often[word, array] += 1
-    return named
+def _named_nodes(nodes: Sequence[Node], words: Any, starts: Sequence[int]) -> list[dict[CopyName, Node]]:
+    """Return of each copy its nodes by their word, the array that a slice is of, and how often such came before."""
+    arrays = np.array([
+        node.inputs[0].number if node.op is slice_ and isinstance(node.inputs[0].op, Leaf) else 0 for node in nodes
+    ])
+    known: dict[bytes, list[CopyName]] = {}  # most copies are alike
+    found = []
+    for first, end in pairwise([*starts, len(nodes)]):
+        pairs = np.stack((words[first:end], arrays[first:end]))
+        names = known.get(pairs.tobytes())
+        if names is None:
+            often: Counter[tuple[int, int]] = Counter()
+            names = known[pairs.tobytes()] = []
+            for word, array in pairs.T.tolist():
+                names.append((word, array, often[word, array]))
+                often[word, array] += 1
+        found.append(dict(zip(names, nodes[first:end], strict=True)))
+    return found
 
 
 def _filled(copies: list[dict[CopyName, Node]]) -> Copies | None:

@@ -34,9 +34,10 @@ from symgrad.transforms.control.repeats import (
     copies_of,
     copy_words,
     enough,
+    in_front,
+    made_once,
     may_fail,
     may_repeat,
-    once_first,
     read_far,
     repeats,
     uneven,
@@ -66,7 +67,7 @@ def roll(program: Program, least: int = REPEATED, memory: str | int | None = Non
     4
     """
     while may_repeat(_steps(program.nodes()), least):
-        found, nodes = _loops(program, once_first(program), least)
+        found, nodes = _loops(program, least)
         made = _rolled(program, nodes, found, memory) if found else program
         if len(made.nodes()) >= len(program.nodes()):  # there is no loop, or guards did not become one
             break
@@ -212,16 +213,20 @@ def _steps(nodes: Sequence[Node]) -> list[Node]:
     return [node for node in nodes if not isinstance(node.op, Leaf) and not node.op.decides]
 
 
-def _loops(program: Program, every: list[Node], least: int) -> tuple[list[_RepeatLoop], list[Node]]:
-    """Find the longest repeat that is a loop, and pays, among nodes in an order, or in one with what all read first.
+def _loops(program: Program, least: int) -> tuple[list[_RepeatLoop], list[Node]]:
+    """Find the longest repeat that is a loop, and pays, and the order of the nodes in which it is one.
+
+    What is made once comes first, or, where that gives a longer one, so does what all its copies read.
 
     Where there are many come those with it that are like it, calls of the same code one after the other: each by itself
     may have a copy more, but takes a look at all nodes.
     """
+    once = made_once(program)
+    every = in_front(program, once)
     nodes = _steps(every)
     words = copy_words(nodes)
     even = repeats(nodes, words, least)
-    ordered = once_first(program, read_far(program, nodes, even[0])) if even else every
+    ordered = in_front(program, once | read_far(program, nodes, even[0])) if even else every
     larger, count = None, 0
     if ordered != every:
         steps = _steps(ordered)
@@ -418,15 +423,20 @@ def _rolled(
 ) -> Program:
     """Put a scan in the place of the copies of each loop among nodes in order."""
     graph, new = afresh(program), dict[Node, Node]()
-    place = {node: k for k, node in enumerate(nodes)}
-    number: dict[Node, tuple[_RepeatLoop, int, int]] = {}
-    begins: dict[Node, _RepeatLoop] = {}
     made: dict[_RepeatLoop, Any] = {}
-    for loop in loops:
-        own = {node: (loop, k, j) for k, copy in enumerate(loop.copies) for j, node in enumerate(copy)
-               if node in loop.own}
-        begins[min(own.keys() & place.keys(), key=place.__getitem__)] = loop  # what nobody reads is made for it
-        number |= own
+    number = {
+        node: (loop, k, j) for loop in loops for k, copy in enumerate(loop.copies) for j, node in enumerate(copy)
+        if node in loop.own
+    }
+    begins: dict[Node, _RepeatLoop] = {}
+    order: list[Node] = []
+    for node in nodes:
+        loop = number[node][0] if node in number else None
+        if loop is not None and loop not in made:
+            begins[node], made[loop] = loop, None
+            order += loop.ahead
+        if loop is None or node in begins or node in loop.wanted:
+            order.append(node)
     last = min([max([node.number for node in loop.copies[-1] if node in loop.own]) for loop in loops])
 
     def begun(loop: _RepeatLoop) -> tuple[set[Node], dict[int, Node], dict[int, Node]]:
@@ -444,11 +454,10 @@ def _rolled(
             return (joined if node.number > last else copied)(graph, node, inputs)
         loop, step, j = number[node]
         if node not in loop.wanted:
-            return node
+            return node  # nobody reads it
         carried, stacked, final = made[loop]
         return final[j] if node in carried else make(graph, slice_, stacked[j], index=((step,), *whole(node.shape)))
 
-    order = [one for node in nodes for one in ((*begins[node].ahead, node) if node in begins else (node,))]
     return _guarded_as_one(graph, rebuild(program, rewrite, into=graph, order=order, new=new))
 
 

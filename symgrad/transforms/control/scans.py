@@ -41,15 +41,12 @@ def within(program: Program, change: Callable[[Program], Program]) -> Program:
     """Change the programs that a program holds."""
     if not holds(program):
         return program
-    known: dict[Program, Program] = {}
+    held = dict.fromkeys([body for node in program.nodes() for body in bodies(node)])
+    known = {body: change(body) for body in held}
+    if all(body is made for body, made in known.items()):
+        return program
 
     def rewrite(graph: Graph, node: Node, inputs: tuple[Node, ...]) -> Node:
-        held = bodies(node)
-        if not held:
-            return copied(graph, node, inputs)
-        for body in held:
-            if body not in known:
-                known[body] = change(body)
         params = tuple([known.get(p, p) if isinstance(p, Program) else p for p in node.params])
         return graph.node(node.op, inputs, params, node.shape, node.dtype, node.line)
 
