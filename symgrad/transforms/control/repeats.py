@@ -61,7 +61,7 @@ def made_once(program: Program) -> set[Node]:
 
 
 def in_front(program: Program, some: Collection[Node]) -> list[Node]:
-    """List a program's nodes, first what is some of them and made of such and inputs: the first copy makes it for all."""
+    """List a program's nodes, first those of some that are made of such and inputs: the first copy makes them."""
     early: set[Node] = set()
     rest = []
     for node in program.nodes():
