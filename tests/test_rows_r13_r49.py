@@ -297,12 +297,15 @@ PROGRAM = """
     sys.addaudithook(lambda event, args: started.append(event) if event in processes else None)
     import numpy as np, symgrad as sg
 
-    def chain(x):
-        for k in range(30):  # fewer steps than become a loop, which counts its rows by SymPy when it goes back
-            x = np.sin(np.cos(x)) * (1.0 + 0.01 * k)
-        return np.sum(x)
+    def loss(K, w):  # sums of which each thread has a copy, and a loop
+        S = np.exp(K @ K.T / 6.0)
+        y = np.sum((S / np.sum(S, axis=1, keepdims=True)) @ K)
+        for k in range(300):
+            y = np.sin(w * y) + 0.01 * k
+        return y
 
-    print(float(sg.value_and_grad(chain)(np.linspace(0.0, 1.0, 11))[0]), len(started), *sorted(sys.modules))
+    value, _ = sg.value_and_grad(loss, argnums=(0, 1))(np.linspace(0.0, 1.0, 512 * 32).reshape(512, 32), 0.7)
+    print(float(value), len(started), *sorted(sys.modules))
 """
 
 LATE = {"sympy", "scipy", "numpy.ma"}

@@ -27,7 +27,7 @@ from symgrad.ir.index.notation import (
     substitute,
     varies,
 )
-from symgrad.ir.index.shapes import bare, simplified, size, symbol, upper
+from symgrad.ir.index.shapes import bare, simplified, size, upper
 from symgrad.ir.names import comment
 from symgrad.loops.cost import is_narrow
 from symgrad.loops.machine import LINE, WAKES
@@ -158,7 +158,7 @@ class Functions:
         self.taken = {name for _, name in arguments} | {self.entry} | {*names.values()} | foreign(loops)
         self.sizes: dict[Any, Printed | None] = {}  # what stands for them, if they may have names
         self.printed: list[str] = []
-        self.teams = {symbol(str(team)) for team in loops.teams}
+        self.teams = {*map(str, loops.teams)}
         self.of_teams: set[int] = set()  # those that stand after the teams, of which they are made
         self.storage = loops.storage
         self.stored = {array: slot for array in loops.temporaries if (slot := loops.storage[array].slot) is not None}
@@ -217,10 +217,10 @@ class Functions:
             self.sizes[e] = None
             by_extents = [p for p in e.atoms(Mod, Pow) if not (p.args[1].is_Integer and p.args[1].is_positive)]
             few = isinstance(e, (Add, Mul)) and len(e.args) == 2 and e.args[0].is_Number and e.args[1].is_Symbol
-            ours = e.free_symbols <= self.extents | self.teams | {COUNT.symbol}
-            if ours and not (few or by_extents or made.text.startswith("-")):
+            own = {s.name for s in e.free_symbols - self.extents}
+            if own <= {*self.teams, COUNT.name} and not (few or by_extents or made.text.startswith("-")):
                 self.sizes[e] = Printed(f"${len(self.printed)}", made.level)
-                self.of_teams.update(() if self.teams.isdisjoint(e.free_symbols) else [len(self.printed)])
+                self.of_teams.update(() if self.teams.isdisjoint(own) else [len(self.printed)])
                 self.printed.append(made.text)
         return self.sizes[e] or made
 

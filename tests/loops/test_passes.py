@@ -465,6 +465,11 @@ def instead(module: Any, name: str, mistake: Callable[..., Any]) -> Callable[[py
     return lambda monkeypatch: monkeypatch.setattr(module, name, mistake)
 
 
+def each(*changes: Callable[[pytest.MonkeyPatch], None]) -> Callable[[pytest.MonkeyPatch], None]:
+    """Make several changes."""
+    return lambda monkeypatch: [change(monkeypatch) for change in changes] and None
+
+
 def not_kept(totalled: tuple[Any, ...]) -> tuple[Any, ...]:
     mine, kept, start, _, add = totalled
     return mine, kept, start, start, add
@@ -549,7 +554,9 @@ MISTAKES: dict[str, tuple[str, bool, str, Patch]] = {
     "parallelize: a thread's total is not kept": ("logistic", False, BOTH, inside(threads, "totalled", not_kept)),
     "layout: what the tile does last is left out": ("network", True, RUNNING, inside(layout, "_reorder", without_end)),
     "ungather: the first rows": (
-        "rows by number", False, RUNNING, instead(products, "_original", lambda read, copy: read.of(copy.value.array)),
+        "rows by number", False, RUNNING,
+        each(instead(products, "is_narrow", lambda *_, **__: True),
+             instead(products, "_original", lambda read, copy: read.of(copy.value.array))),
     ),
     "compensate: lost digits do not start at 0": ("single", False, BOTH, inside(tile, "_compensated", unstarted)),
     "arrange: a bound off by one": ("normed", False, BOTH, after("arrange", shorter)),

@@ -134,11 +134,11 @@ def repaid(loop: Loop, array: Array) -> Any:
 
 def copying_threads(loop: Loop, sums: list[Array]) -> Any:
     """Count the threads that get copies of sums: of open extents as many as the work pays for, and memory allows."""
-    import sympy
-
     wide = [array for array in sums if has_open_size(array)]
     if not wide:
-        return symbol("threads") - 1
+        return COUNT - 1
+    import sympy
+
     room = COPIES_BYTES // sum(size(array.shape) * array.dtype.itemsize + LINE for array in wide)
     return sympy.Min(symbol("threads") - 1, room, *[repaid(loop, array) for array in wide])
 

@@ -345,15 +345,15 @@ class _Lowering:
         if data.ndim == 0:
             return Element(None, (), (), flat=False, literal=Number(data.item(), node.dtype))
         steps = evenly_spaced(data)
+        limits = (int(data.min()), int(data.max())) if data.size and data.dtype.kind in "iu" else None
         if steps is not None:
             axes = axes_of(node.shape)
             index = sum([axis * step for axis, step in zip(axes, steps, strict=True) if step], int(data.flat[0]))
-            limits = (int(data.min()), int(data.max()))
             return Element(None, axes, (), flat=False, literal=IndexValue(as_index(index), node.dtype), limits=limits)
         number, value = sum(a.kind is Kind.CONSTANT for a in self.arrays), node.params[0]
         name = value.name or f"c{number}"
         name = identifier(name, self.names | self.results) if name in self.results else name
-        return _all_of(self.array(name, node, Kind.CONSTANT, data=data, path=value.path))
+        return _all_of(self.array(name, node, Kind.CONSTANT, data=data, path=value.path))._replace(limits=limits)
 
     def view(self, node: Node, body: Body) -> Element:
         statement = body.statements[0]

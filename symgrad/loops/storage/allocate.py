@@ -80,7 +80,7 @@ def allocate(program: LoopProgram) -> LoopProgram:
         for piece in pool.pieces:
             piece.offset, piece.step = shapes.simplified(workspace + piece.offset), step
     workspace = shapes.simplified(workspace + larger(steps) * COUNT) if steps else workspace
-    counts = {team.count: shapes.symbol(str(team)) for team in program.teams}
+    counts = {team.count: shapes.symbol(str(team)) for team in program.teams if not isinstance(team.count, Index)}
     slots = {piece: piece.slot(counts, found[array].team is not None) for array, piece in chosen.items()}
     placed = {array: storage[array]._replace(slot=slots[piece]) for array, piece in chosen.items()}
     return program.with_storage(placed).with_(workspace=workspace)
