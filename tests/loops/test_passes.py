@@ -467,7 +467,11 @@ def instead(module: Any, name: str, mistake: Callable[..., Any]) -> Callable[[py
 
 def each(*changes: Callable[[pytest.MonkeyPatch], None]) -> Callable[[pytest.MonkeyPatch], None]:
     """Make several changes."""
-    return lambda monkeypatch: [change(monkeypatch) for change in changes] and None
+    def patch(monkeypatch: pytest.MonkeyPatch) -> None:
+        for change in changes:
+            change(monkeypatch)
+
+    return patch
 
 
 def not_kept(totalled: tuple[Any, ...]) -> tuple[Any, ...]:
