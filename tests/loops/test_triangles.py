@@ -20,6 +20,12 @@ def arrays(*shapes, dtype=np.float64):
     return [rng.normal(size=shape).astype(dtype) for shape in shapes]
 
 
+def with_diagonal(a, k):
+    made, i = np.tril(a, k), np.arange(len(a))
+    made[i, i] = np.exp(a[i, i])
+    return made
+
+
 # name, function of a square matrix and another one, shapes
 PRODUCTS = [
     ("lower by columns", lambda a, b, k: np.tril(a, k) @ b, [(37, 37), (37, 20)]),
@@ -36,6 +42,20 @@ PRODUCTS = [
     ("clusters", lambda a, b, k: np.einsum("kij,nkj->nki", np.tril(a, k), b), [(5, 18, 18), (40, 5, 18)]),
     ("read as a whole too", lambda a, b, k: np.tril(a @ b, k) + np.cos(a @ b), [(37, 30), (30, 33)]),
     ("two triangles read", lambda a, b, k: np.tril(a @ b, k) + 2.0 * np.triu(a @ b, k), [(37, 30), (30, 37)]),
+    ("a diagonal of its own", lambda a, b, k: (np.tril(a, k) + np.diag(np.exp(a[0]))) @ b, [(37, 37), (37, 20)]),
+    ("less a diagonal", lambda a, b, k: b @ (np.triu(a, k) - np.diag(a[0, 2:], 2)), [(39, 39), (20, 39)]),
+    ("a multiple of the identity", lambda a, b, k: (2.0 * np.tril(a, k) + np.exp(a[:1]) * np.eye(37)) @ b,
+     [(37, 37), (37, 20)]),
+    ("written along the diagonal", lambda a, b, k: with_diagonal(a, k) @ b, [(37, 37), (37, 20)]),
+    ("scaled twice", lambda a, b, k: (np.exp(a) * np.tril(a, k)) @ b, [(37, 37), (37, 20)]),
+    ("one triangle of another", lambda a, b, k: np.triu(np.tril(a, k), -2) @ b, [(37, 37), (37, 20)]),
+    ("both triangles", lambda a, b, k: (np.tril(a, k) + np.triu(a, -k)) @ b, [(37, 37), (37, 20)]),
+    ("its square", lambda a, b, k: np.square(np.tril(a, k)) @ b, [(37, 37), (37, 20)]),
+    ("one more", lambda a, b, k: (np.tril(a, k) + 1.0) @ b, [(37, 37), (37, 20)]),
+    ("chosen otherwise", lambda a, b, k: np.where(np.tri(37, k=k) > 0, np.triu(a), np.tril(a)) @ b,
+     [(37, 37), (37, 20)]),
+    ("parts of a product", lambda a, b, k: np.sum(np.tril(a @ b, k)) + np.diag(a @ b), [(37, 30), (30, 37)]),
+    ("a part of a part", lambda a, b, k: np.tril(np.exp(a @ b) * np.tri(37), k), [(37, 30), (30, 37)]),
     ("a large one", lambda a, b, k: np.tril(a, k) @ b, [(200, 200), (200, 150)]),
 ]
 
