@@ -221,6 +221,7 @@ def larger(u: Any, v: Any) -> Any: return u if np.sum(u) > np.sum(v) else v
     (lambda x: sc.riccati_jn(2, x), "scipy.special.riccati_jn: arguments must be scalars"),
     (lambda x: sc.factorial2(x.astype(int), exact=True), "scipy.special.factorial2(..., exact=, extend=)"),
     (sc.factorial2, "scipy.special.factorial2 of float64: it is of integers"),
+    (lambda x: sc.factorialk(5, x[0, 0]), "scipy.special.factorialk of traced numbers takes a known k"),
     (lambda x: sc.stirling2(x.astype(int), 2), "np.take(table, n * N + K) with table = scipy.special.stirling2"),
     (lambda x: la.qr(x, mode="raw"), "scipy.linalg.qr(..., mode='raw') on traced arrays: the reflections are not kept"),
     (lambda x: la.qr(np.stack([x, x]), pivoting=True), "scipy.linalg.qr(..., pivoting=True) of (2, 3, 3)"),

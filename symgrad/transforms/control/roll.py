@@ -424,38 +424,37 @@ def _rolled(
     """Put a scan in the place of the copies of each loop among nodes in order."""
     graph, new = afresh(program), dict[Node, Node]()
     made: dict[_RepeatLoop, Any] = {}
-    number = {
-        node: (loop, k, j) for loop in loops for k, copy in enumerate(loop.copies) for j, node in enumerate(copy)
-        if node in loop.own
+    of = {node: loop for loop in loops for node in loop.own}
+    place = {
+        node: (k, j) for loop in loops for k, copy in enumerate(loop.copies) for j, node in enumerate(copy)
+        if node in loop.wanted
     }
     begins: dict[Node, _RepeatLoop] = {}
     order: list[Node] = []
     for node in nodes:
-        loop = number[node][0] if node in number else None
+        loop = of.get(node)
         if loop is not None and loop not in made:
             begins[node], made[loop] = loop, None
             order += loop.ahead
-        if loop is None or node in begins or node in loop.wanted:
+        if loop is None or node in begins or node in place:
             order.append(node)
     last = min([max([node.number for node in loop.copies[-1] if node in loop.own]) for loop in loops])
 
     def begun(loop: _RepeatLoop) -> tuple[set[Node], dict[int, Node], dict[int, Node]]:
         """Make a loop: which nodes are what is carried, what the steps gave by their places, and what the last did."""
-        early = {number[node][2] for node in loop.wanted - {*loop.copies[-1]}}
+        early = {place[node][1] for node in loop.wanted - {*loop.copies[-1]}}
         carried = {node for node in loop.wanted
-                   if number[node][2] not in early and (number[node][2], 1) in loop.state}
-        places = sorted({number[node][2] for node in loop.wanted - carried})
+                   if place[node][1] not in early and (place[node][1], 1) in loop.state}
+        places = sorted({place[node][1] for node in loop.wanted - carried})
         return carried, *_scan_made(graph, loop, new, program.start, places, memory)
 
     def rewrite(graph: Graph, node: Node, inputs: tuple[Node, ...]) -> Node:
         if node in begins:
             made[begins[node]] = begun(begins[node])
-        if node not in number:
-            return (joined if node.number > last else copied)(graph, node, inputs)
-        loop, step, j = number[node]
-        if node not in loop.wanted:
-            return node  # nobody reads it
-        carried, stacked, final = made[loop]
+        if node not in place:
+            return node if node in of else (joined if node.number > last else copied)(graph, node, inputs)
+        carried, stacked, final = made[of[node]]
+        step, j = place[node]
         return final[j] if node in carried else make(graph, slice_, stacked[j], index=((step,), *whole(node.shape)))
 
     return _guarded_as_one(graph, rebuild(program, rewrite, into=graph, order=order, new=new))
