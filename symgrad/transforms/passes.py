@@ -34,8 +34,8 @@ STABILIZE: tuple[Pass[Program], ...] = (
     Pass(gather_writes, Purpose.TIME),
     Pass(diagonals, Purpose.TIME),
     Pass(sink, Purpose.TIME),
-    Pass(roll, Purpose.COMPILE_TIME, lambda o, _: o.roll > 0, lambda o, _: {"least": o.roll, "memory": o.memory}),
     Pass(safer, Purpose.DIGITS),
+    Pass(roll, Purpose.COMPILE_TIME, lambda o, _: o.roll > 0, lambda o, _: {"least": o.roll, "memory": o.memory}),
     Pass(invariants, Purpose.TIME),
 )
 """Before any derivative, and once more before what was traced is compiled."""
