@@ -123,7 +123,9 @@ def _value_record(value: Any) -> Any:
     if isinstance(value, Constant):
         array = value.array
         data = array.astype(array.dtype.newbyteorder("<")).tobytes()
-        return {"dtype": array.dtype.name, "shape": list(array.shape), "data": base64.b64encode(data).decode("ascii")}
+        read = {key: text for key, text in (("name", value.name), ("path", value.path)) if text}
+        record = {"dtype": array.dtype.name, "shape": list(array.shape), "data": base64.b64encode(data).decode("ascii")}
+        return {**record, **read}
     if isinstance(value, (bool, str)) or value is None:
         return value
     return dim_to_json(value)
@@ -443,7 +445,7 @@ def _read_interval(value: Any, path: str) -> tuple[Any, ...]:
 
 def _read_constant(value: Any, path: str) -> Constant:
     data = _read_record(value, path)
-    _only(data, path, "dtype", "shape", "data")
+    _only(data, path, "dtype", "shape", "data", "name", "path")
     kind = _read_dtype(data.get("dtype"), f"{path}.dtype")
     shape = _tuple(_integer)(data.get("shape"), f"{path}.shape")
     text = data.get("data")
@@ -455,7 +457,9 @@ def _read_constant(value: Any, path: str) -> Constant:
         raise _wrong(f"{path}.data", f"{len(content)} bytes for {kind}{shapes.show(shape)}")
     if kind.kind == "b" and content.strip(b"\0\1"):
         raise _wrong(f"{path}.data", "a boolean is neither 0 nor 1")
-    return Constant(np.frombuffer(content, kind.newbyteorder("<")).astype(kind).reshape(shape))
+    name = _read_name(data["name"], f"{path}.name") if "name" in data else ""
+    read = _word(data["path"], f"{path}.path") if "path" in data else ""
+    return Constant(np.frombuffer(content, kind.newbyteorder("<")).astype(kind).reshape(shape), name, read)
 
 
 KINDS: dict[str, Reader] = {
