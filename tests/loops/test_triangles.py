@@ -56,6 +56,14 @@ PRODUCTS = [
      [(37, 37), (37, 20)]),
     ("parts of a product", lambda a, b, k: np.sum(np.tril(a @ b, k)) + np.diag(a @ b), [(37, 30), (30, 37)]),
     ("a part of a part", lambda a, b, k: np.tril(np.exp(a @ b) * np.tri(37), k), [(37, 30), (30, 37)]),
+    ("what is solved is read whole", lambda a, b, k: np.tril(np.linalg.solve(a + 40 * np.eye(37), a @ b), k),
+     [(37, 37), (37, 37)]),
+    ("masked, not chosen", lambda a, b, k: np.tri(37, k=k) * np.log(np.exp(a) @ np.exp(b)), [(37, 30), (30, 37)]),
+    ("a masked quotient", lambda a, b, k: np.tri(37, k=k) * (1 / (np.exp(a) @ np.exp(b))), [(37, 30), (30, 37)]),
+    ("chosen of a logarithm", lambda a, b, k: np.tril(np.log(np.exp(a) @ np.exp(b)), k), [(37, 30), (30, 37)]),
+    ("a sign of zero", lambda a, b, k: np.arctan2(np.tri(37, k=k) * (a @ b), -1.0) ** 2, [(37, 30), (30, 37)]),
+    ("indices are read whole", lambda a, b, k: np.tril(b[(30 / (1 + np.exp(a) @ np.exp(b))).astype(int), 0], k),
+     [(37, 30), (30, 37)]),
     ("a large one", lambda a, b, k: np.tril(a, k) @ b, [(200, 200), (200, 150)]),
 ]
 

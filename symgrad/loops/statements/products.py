@@ -30,6 +30,7 @@ from symgrad.ir.index.notation import (
     accesses,
     as_index,
     linear,
+    looked_up,
     substitute,
 )
 from symgrad.ir.index.shapes import simplified, upper
@@ -406,23 +407,24 @@ def _compared(value: Apply) -> Region:
 
 
 def _wanted_places(statements: Sequence[Statement], nonzero: dict[Array, Region | None]) -> dict[Array, Region | None]:
-    """Find where temporaries are read; what reads them is looked at first."""
+    """Find where temporaries are read; what reads them is looked at first.
+
+    A choice reads where it chooses, and so does what only choices read, whatever it makes of what is left out. Products
+    by zeros read all, for 0 times that may be NaN, or -0.0; so do calls, checks, and what is an index.
+    """
     found: dict[Array, Region | None] = {}
     for s in reversed(statements):
+        if s.how == How.CALL:  # it works in its target
+            found[s.target.array] = {}
         own = found.get(s.target.array, {}) if s.target.array.is_temporary else {}
-        around = _of_axes(s.target, own) if own and s.how == How.SET and not s.ranges else {}
-        counts = [] if s.prefix or s.how not in {How.SET, How.ADD} else _reads(s.value, nonzero)
+        around = _of_axes(s.target, own) if own and s.how == How.SET and not s.ranges and not s.prefix else {}
+        value, here = s.value, Region()
+        is_choice = isinstance(value, Apply) and value.op.numpy is np.where
+        if is_choice and s.how == How.SET and not s.prefix:
+            here = _nonzero(value.args[0], nonzero) or {}  # type: ignore[union-attr]  # an application
+        looked = {id(access) for one in s.touched for access in looked_up(one.indices)}
         for access in s.reads:
-            here = next((region for one, region in counts if one is access), {})
-            region = _of_dimensions(access, _both(around, here) or {})
+            chosen = here if is_choice and access is value.args[1] else {}  # type: ignore[union-attr]  # likewise
+            region = {} if id(access) in looked else _of_dimensions(access, _both(around, chosen) or {})
             found[access.array] = _either(found[access.array], region) if access.array in found else region
     return found
-
-
-def _reads(value: Any, nonzero: dict[Array, Region | None]) -> list[tuple[Access, Region]]:
-    """List what a value reads for some axes only, and for which."""
-    if not isinstance(value, Apply):
-        return []
-    by = {0: 1, 1: 0} if value.op.numpy in TERMS else {1: 0} if value.op.numpy is np.where else {}
-    every = [(value.args[k], _nonzero(value.args[other], nonzero) or {}) for k, other in by.items()]
-    return [(arg, region) for arg, region in every if isinstance(arg, Access)]
