@@ -102,7 +102,8 @@ def test_what_the_key_covers(folder, tools):
 
 def test_the_key_covers_every_field_of_a_program():
     """What `dumps` writes and the layout of inputs; a nested program is not kept. A new field must be thought of."""
-    covered = {"inputs", "outputs", "name", "requirements", "labels", "fortran", "rules", "scope", "start", "donated"}
+    covered = {"inputs", "outputs", "name", "requirements", "labels", "fortran", "rules", "scope", "start", "donated",
+               "spread"}
     covered |= {"again", "moments", "forks"}  # of what was traced; nothing of it is left where a program is compiled
     assert {field.name for field in fields(Program)} == covered
 

@@ -36,11 +36,6 @@ def ufunc_of_a_list(x, y):
     return exp([x, y])
 
 
-@refused(ConcretizationError, "numpy.add.reduce(...): a plain NumPy array", "np.stack([x, y])")
-def ufunc_method_of_a_list(x, y):
-    return np.add.reduce([x, y])
-
-
 @refused(ConcretizationError, "numpy.float64(...): a plain NumPy array", "x.astype(np.float64)")
 def float64_type(x, y):
     return float64(x)

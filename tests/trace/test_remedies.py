@@ -149,7 +149,6 @@ TOLD: dict[Any, tuple[str, ...]] = {
     (lambda x: struct.pack("d", x[0])): ("struct.pack()", "np.* functions"),
     (lambda x: bytes(x)): ("bytes()", "outside"),
     (lambda x: math.factorial(x[0].astype(int))): ("math.factorial()", "scipy.special.gamma(n + 1)"),
-    (lambda x: np.multiply.reduce([x[0], x[1]])): ("numpy.multiply.reduce", "np.stack"),
     (lambda x: np.unique(x, axis=0)): ("np.unique(..., axis=)", "leave axis= away"),
     (lambda x: np.linalg.eig(np.diag(x))): ("numpy.linalg.eig", "np.linalg.eigh"),
     (lambda x: np.frombuffer(bytes(32)).dot(x)): ("dot", "np.dot(array, ...)"),

@@ -201,7 +201,7 @@ def same_bits(one: Any, other: Any) -> bool:
     return bool(one.tobytes() == other.tobytes())
 
 
-@pytest.mark.parametrize("r", rules(CHEAPER))
+@pytest.mark.parametrize("r", [r for r in rules(CHEAPER) if "isfinite(m)" not in r.id])  # that is in test_softmax
 def test_cheaper_changes_no_bit(r):
     assert changes(r, CHEAPER) == []
 
@@ -322,7 +322,10 @@ def test_safer_gains_digits_and_loses_none(r):
     if is_elementwise(next(iter(r.pairs())).what):
         assert lost(r, SAFER) == []
         return
-    found = fired(r, SAFER, lambda name: drawn(name, float, (2, 3)))
+    def drawn_2d(name: str) -> Any:
+        return drawn(name, float, (2, 3))
+
+    found = fired(r, SAFER, drawn_2d) or fired(r, SAFER, drawn_2d, np.sin)  # some are of what has a derivative
     assert found
     for each in found:
         np.testing.assert_allclose(evaluate(each.after, each.given), evaluate(each.before, each.given), rtol=1e-14)
