@@ -344,7 +344,7 @@ ASSUMED: dict[str, tuple[Any, tuple[int, ...], str]] = {
     "array_equiv": (lambda x: np.array_equiv(x, x[:, 0]), (3, 3), FITS.format("(n, m)", "(n,)")),
     "norm": (
         lambda x: np.linalg.norm(x, -1), (2, 0),
-        "np.linalg.norm along axis 0 of no elements, which has no result",
+        "np.min along axis 0 of no elements, which has no result",
     ),
     "reshape": (
         lambda x: x.reshape(-1, x.shape[1]), (2, 0),
