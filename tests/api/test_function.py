@@ -278,3 +278,9 @@ def test_subnormals_survive() -> None:
     assert np.array_equal(sg.jit(lambda x: x * 1.0)(tiny), tiny)
     assert np.array_equal(tiny / 1.0, tiny)
     assert np.array_equal(sg.jit(lambda x: x + x)(np.tile(tiny, 40)), np.tile(tiny, 40) * 2)
+
+
+def test_options_are_of_their_class() -> None:
+    words = r"options=\{'threads': 2\}\n  instead: options=sg\.Options\(threads=2\)"
+    with pytest.raises(sg.errors.ArgumentError, match=words):
+        sg.grad(lambda x: x * x, options={"threads": 2})  # type: ignore[arg-type]

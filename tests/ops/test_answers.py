@@ -10,7 +10,7 @@ import optree
 import pytest
 
 import symgrad as sg
-from symgrad.errors import ConcretizationError, NoGradient, SymgradError
+from symgrad.errors import ConcretizationError, NoGradient, ShapeError, SymgradError
 from symgrad.ir.evaluate import evaluate
 from symgrad.ir.verify import verify
 from symgrad.ops import load
@@ -399,3 +399,14 @@ def test_nan_to_num_in_place() -> None:
 
     array = np.array([0.0, 2.0])
     agree(evaluate(program(both, [spec("f64[2]")]), [array]), quiet(both, array), 0)
+
+
+@pytest.mark.parametrize(("shapes", "axes", "words"), [
+    (((3,), (3, 3)), 2, "tensordot: axes=2 of shapes (3,) and (3, 3), which have not so many axes"),
+    (((3, 3), (3, 3)), ([0, 0], [0, 1]), "tensordot: axes [0, 0] and [0, 1]: as many of each, and none twice"),
+    (((3, 3), (3, 3)), ([0, 1], [0]), "tensordot: axes [0, 1] and [0]: as many of each"),
+])
+def test_axes_that_tensordot_cannot_sum_over(shapes: Any, axes: Any, words: str) -> None:
+    one, other = map(np.ones, shapes)
+    with pytest.raises(ShapeError, match=re.escape(words)):
+        sg.jit(lambda a: np.tensordot(a, other, axes=axes))(one)

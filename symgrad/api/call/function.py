@@ -215,6 +215,8 @@ class Function(Generic[P, R]):
 
         With `constants`, arrays that it reads from outside are those of the moment in what is compiled.
         """
+        if not isinstance(options, Options):
+            raise ArgumentError(f"options={options!r:.60}", instead="options=sg.Options(threads=2)")
         self._fun: Any = fun
         self._arguments, self._options, self._constants = arguments, options, constants
         self._drawn: dict[int, Any] = {}  # where random generators stood that the first trace drew from

@@ -233,10 +233,15 @@ answers(np.vdot, neutral={"a": 0, "b": 0})(lambda a, b, /: _sum_over(
 def tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
     a, b = lift(a), lift(b)
     if issubclass(type(axes), (int, np.integer)):
+        if not 0 <= axes <= min(a.ndim, b.ndim):
+            shown = f"{shapes.show(shape_of(a))} and {shapes.show(shape_of(b))}"
+            raise ShapeError(f"tensordot: axes={axes} of shapes {shown}, which have not so many axes")
         pair_a, pair_b = list(range(a.ndim - int(axes), a.ndim)), list(range(int(axes)))
     else:
         pair_a, pair_b = [list(p) if isinstance(p, (list, tuple)) else [p] for p in axes]
     pair_a, pair_b = [normal_axis(k, a.ndim) for k in pair_a], [normal_axis(k, b.ndim) for k in pair_b]
+    if len(pair_a) != len(pair_b) or any(len({*pair}) < len(pair) for pair in (pair_a, pair_b)):
+        raise ShapeError(f"tensordot: axes {pair_a} and {pair_b}: as many of each, and none twice, are summed over")
     return _sum_over("tensordot", a, b, pair_a, pair_b)
 
 
