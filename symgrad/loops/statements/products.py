@@ -386,7 +386,9 @@ def _nonzero(value: Any, known: dict[Array, Region | None]) -> Region | None:
     function = value.op.numpy
     if function in COMPARISONS or function is np.equal:
         return _compared(value)
-    if function not in TERMS and function is not np.where and not traits(value.op, value.params).linear:
+    if function not in TERMS and function is not np.where and (
+        value.dtype.kind != "f" or not traits(value.op, value.params).linear
+    ):
         return {}
     parts = [_nonzero(arg, known) for arg in value.args]
     if function in TERMS:

@@ -283,7 +283,9 @@ class _HeldUfunc(HeldStandIn):
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self.__dict__["original"], name)
-        return (lambda *args, **kwargs: _of_arrays(found, args, kwargs)) if name in UFUNC_METHODS else found
+        if name not in UFUNC_METHODS or name == "at":  # an index is no array
+            return found
+        return lambda *args, **kwargs: _of_arrays(found, args, kwargs)
 
 
 def _constructed(original: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
