@@ -29,8 +29,9 @@ from symgrad.loops.statements.align import align
 from symgrad.loops.statements.coalesce import coalesce
 from symgrad.loops.statements.flatten import flatten
 from symgrad.loops.statements.orient import orient
-from symgrad.loops.statements.products import collapse, triangles, ungather
+from symgrad.loops.statements.products import collapse, ungather
 from symgrad.loops.statements.rematerialize import rematerialize
+from symgrad.loops.statements.triangles import triangles
 from symgrad.loops.statements.unroll import unroll
 from symgrad.loops.statements.versioning import versioning
 from symgrad.loops.storage.allocate import allocate, larger
