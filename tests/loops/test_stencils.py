@@ -318,3 +318,31 @@ def test_sums_of_a_tile_end_where_their_array_was_written():
     p = np.random.default_rng(3).normal(size=(70, 70))
     found, interpreted = [sg.grad(joined, options=sg.Options(compiler=c))(p) for c in (None, "none")]
     np.testing.assert_allclose(found, interpreted, rtol=1e-10, atol=1e-16)
+
+
+RUNNING = {
+    "append": lambda y: (np.append(y, 3.0), np.cumsum(y)),
+    "the first once more": lambda y: (np.concatenate((y, [y[0]])), np.cumsum(y)),
+    "at both ends": lambda y: (np.concatenate(([1.0], y, [2.0])), np.cumprod(y)),
+    "parts": lambda y: (y[1:] * np.cumsum(y[:-1]), np.cumsum(np.diff(y)), np.append(np.cumsum(y), 1.0)),
+    "rows": lambda y: (np.append(y, 3.0)[:, None] * np.ones(3), np.cumsum(y[:, None] * np.arange(3), axis=0)),
+}
+
+
+@pytest.mark.parametrize("name", RUNNING)
+def test_running_values_are_read_in_their_loop_beside_longer_arrays(name: str) -> None:
+    """The axis of a running value has no part of a longer frame: its readers would get another one, behind its loop."""
+    def function(x: Any) -> Any:
+        return RUNNING[name](np.sqrt(x))
+
+    compiled = sg.jit(function, specs=("f64[n]",))
+    for n in (2, 3, 5, 64, 300):
+        x = rng.random(n)
+        for one, other in zip(compiled(x), function(x), strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-13, atol=1e-13)
+
+
+def test_unique_of_other_sizes() -> None:
+    compiled = sg.jit(lambda x: sg.unique(x, size=4))
+    for values in ([0.0, 1.0, 2.0, 3.0, 0.0, 1.0], [0.0, 1.0, 2.0, 3.0, 0.0], [3.0, 2.0, 1.0, 0.0]):
+        np.testing.assert_array_equal(compiled(np.array(values)), [0.0, 1.0, 2.0, 3.0])

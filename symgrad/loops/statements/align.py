@@ -236,7 +236,8 @@ class _Joined:
         if first is second or type(longer) is not int:
             return
         move = first.offsets[one] + shift - second.offsets[other]
-        if (first.pinned or second.pinned) and (move != 0 or longer != 0 or {*first.lows, *second.lows} != {0}):
+        ends = {*first.lows, *second.lows, *first.highs, *second.highs}
+        if (first.pinned or second.pinned) and (move != 0 or longer != 0 or ends != {0}):
             return
         lows = [*first.lows, *[low + move for low in second.lows]]
         highs = [*first.highs, *[high + move + longer for high in second.highs]]
