@@ -162,7 +162,7 @@ def ordered(g: Growth) -> None:
     clear(np.diff(np.sort(values, None)), np.abs(np.subtract.outer(values.ravel(), [-1.5, 0.1, 1.2])))
     form = g.rng.choice([
         "np.sort({0}, axis={1})", "np.median({0}, axis={1})", "np.quantile({0}, [0.2, 0.77], axis={1}, method='hazen')",
-        "np.take_along_axis({0}, np.argsort({0}, axis={1}), axis={1}) * {0}", "np.sort({0}, axis=None)",
+        "np.take_along_axis({0}, np.argsort({0}, axis={1}, kind='stable'), axis={1}) * {0}", "np.sort({0}, axis=None)",
         "np.interp({0}, np.array([-1.5, 0.1, 1.2]), np.array([0.3, -1.0, 0.5]))", "np.percentile({0}, 41)",
         "np.searchsorted(np.array([-1.5, 0.1, 1.2]), {0}) * {0}", "np.nanmedian({0}, axis={1}, keepdims=True)",
         "np.histogram({0}, bins=np.array([-1.5, 0.1, 1.2]), weights={0} ** 2)[0]",
@@ -349,7 +349,7 @@ def placed(g: Growth) -> None:
     a = g.pick(ndim=1)
     b = next((n for n in reversed(g.values) if g.shape(n) == g.shape(a)[:1]), a)
     function = g.rng.choice(["place", "place_pairs", "add_at_places"])
-    g.line(f"{function}({a}, np.argsort({b}, axis=0) // 2)")
+    g.line(f"{function}({a}, np.argsort({b}, axis=0, kind='stable') // 2)")
 
 
 def joined(g: Growth) -> None:
@@ -363,6 +363,8 @@ def joined(g: Growth) -> None:
         "np.array([{0}, {1}])",
         "np.hstack([{0}, {1}])",
         "np.vstack([{0}, {1}])",
+        "np.concatenate([{0}, {0}[..., :1]], axis=-1)",  # one longer
+        "np.append({0}, 0.5)",
     ]
     g.line(g.rng.choice(forms).format(a, b))
 

@@ -890,16 +890,17 @@ class _Trial:
         section, around = own[0].site.section, own[0].site.around
         if section.shares and all(touch.access.array in section.shares for touch in own):
             return
+        writes = [touch for touch in own if touch.how]
+        shared = [touch for touch in own if touch.how or any(not elsewhere(touch, write) for write in writes)]
         tiles = [one for one in around if one.team is loop.axis]
         made = [one.tile for one in tiles]
         runs = [*tiles, *[one for one in section.loops if one.window in made]]
-        if walk_apart(own, runs, self.value) or walk_apart(own, [loop], self.value):
+        if walk_apart(shared, runs, self.value) or walk_apart(shared, [loop], self.value):
             return
         inside = len(own) == len(self.touches[array]) and array.is_temporary
         storage = self.storage[array]
         if not inside or not (storage.slot is None or storage.is_private):
-            written = next(touch for touch in own if touch.how)
-            raise self.wrong(f"{written.site}: threads share {shown_access(written.access)}, which each of them writes")
+            raise self.wrong(f"{writes[0].site}: threads share {shown_access(writes[0].access)}, which each of them writes")
 
     # -- memory
 
@@ -947,9 +948,8 @@ class _Trial:
                     )
 
     def _reads_first(self, read: Touch, write: Touch) -> bool:
-        terms = zip(read.terms, write.terms, strict=True) if same_rank([read, write]) else ()
-        if any(a.span[-1][1] < b.span[0][0] or b.span[-1][1] < a.span[0][0] for a, b in terms if a.span and b.span):
-            return True  # other elements
+        if elsewhere(read, write):
+            return True
         if (read.site.section.place, read.site.number) > (write.site.section.place, write.site.number):
             return False
         for loop in common([read.site.around, write.site.around]):
@@ -1038,6 +1038,12 @@ def walk_apart(own: list[Touch], walked: Sequence[Loop], value: Callable[[Any], 
 def same_objects(own: list[Any], others: list[Any]) -> bool:
     """Whether two lists are of the same objects."""
     return len(own) == len(others) and all(map(is_, own, others))
+
+
+def elsewhere(touch: Touch, other: Touch) -> bool:
+    """Whether two accesses are of other elements, wherever their loops are."""
+    terms = zip(touch.terms, other.terms, strict=True) if same_rank([touch, other]) else ()
+    return any(a.span[-1][1] < b.span[0][0] or b.span[-1][1] < a.span[0][0] for a, b in terms if a.span and b.span)
 
 
 def same_rank(own: list[Touch]) -> bool:

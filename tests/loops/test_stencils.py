@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.special
 
 import symgrad as sg
 from symgrad.errors import ShapeError
@@ -346,3 +347,30 @@ def test_unique_of_other_sizes() -> None:
     compiled = sg.jit(lambda x: sg.unique(x, size=4))
     for values in ([0.0, 1.0, 2.0, 3.0, 0.0, 1.0], [0.0, 1.0, 2.0, 3.0, 0.0], [3.0, 2.0, 1.0, 0.0]):
         np.testing.assert_array_equal(compiled(np.array(values)), [0.0, 1.0, 2.0, 3.0])
+
+
+def test_threads_that_read_what_another_loop_wrote_beside_what_they_write() -> None:
+    """`y[0]` comes from a loop before, the end that is a copy of it from this one: no two threads meet."""
+    def function(x: Any) -> Any:
+        y = np.log1p(0.5 * np.cos(x))
+        longer = np.append(y, y[:1])
+        return np.vstack([longer, longer]), np.exp(y)
+
+    compiled = sg.jit(function, specs=("f64[n]",))
+    for n in (1, 5, 300):
+        x = rng.random(n)
+        for one, other in zip(compiled(x), function(x), strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-13)
+
+
+def test_sums_of_a_frame_start_whole() -> None:
+    """Copies of a sum are added to all of it, and so to what the frame adds to its axis: that starts, too."""
+    def loss(x: Any, chosen: Any) -> Any:
+        longer = np.concatenate([x, x[:, :1]], axis=-1)
+        work = scipy.special.betainc(1.5 + np.sin(np.cos(x)), 2.0, 0.5 + 0.3 * np.cos(scipy.special.xlog1py(x, x**2)))
+        spread = np.where(chosen > 0, np.nanvar(x, axis=0), 0.5)
+        return np.sum(scipy.special.polygamma(1, 2.5 + np.cos(longer))) + np.sum(np.sum(work * x, axis=0)) + np.sum(spread)
+
+    x, chosen = rng.normal(size=(67, 67)), rng.random((67, 67)) > 0.5
+    found, interpreted = [sg.grad(loss, options=sg.Options(compiler=c))(x, chosen) for c in (None, "none")]
+    np.testing.assert_allclose(found, interpreted, rtol=1e-10)

@@ -18,6 +18,7 @@ from symgrad.ir.index.notation import (
     Axis,
     How,
     Lookup,
+    Number,
     Statement,
     Value,
     accesses,
@@ -288,8 +289,15 @@ class _Aligned:
             return axis
         new = Axis(axis.name, extent)
         self.by[axis] = as_index(new - offset)
-        self.ranges.append((new, offset, simplified(offset + axis.extent)))
+        if not self.starts(axis):
+            self.ranges.append((new, offset, simplified(offset + axis.extent)))
         return new
+
+    def starts(self, axis: Axis) -> bool:
+        """Whether it starts a sum over all of an axis: that of the frame may be started as well, and copies add to it."""
+        target = self.old.target
+        whole = (axis, axis.extent) in zip(target.indices, target.array.shape, strict=True) and not target.flat
+        return whole and self.old.how is How.SET and target.array.is_temporary and isinstance(self.old.value, Number)
 
     def enter(self, target: Access) -> None:
         """Turn a fixed place near an end of a frame into an axis with one iteration there."""
