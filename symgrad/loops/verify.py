@@ -900,7 +900,8 @@ class _Trial:
         inside = len(own) == len(self.touches[array]) and array.is_temporary
         storage = self.storage[array]
         if not inside or not (storage.slot is None or storage.is_private):
-            raise self.wrong(f"{writes[0].site}: threads share {shown_access(writes[0].access)}, which each of them writes")
+            shown = shown_access(writes[0].access)
+            raise self.wrong(f"{writes[0].site}: threads share {shown}, which each of them writes")
 
     # -- memory
 

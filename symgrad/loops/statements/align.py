@@ -294,7 +294,7 @@ class _Aligned:
         return new
 
     def starts(self, axis: Axis) -> bool:
-        """Whether it starts a sum over all of an axis: that of the frame may be started as well, and copies add to it."""
+        """Whether it starts a sum over all of an axis: then the frame's is, to all of which copies are added."""
         target = self.old.target
         whole = (axis, axis.extent) in zip(target.indices, target.array.shape, strict=True) and not target.flat
         return whole and self.old.how is How.SET and target.array.is_temporary and isinstance(self.old.value, Number)
