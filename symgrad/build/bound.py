@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from operator import is_
 from typing import Any
 
 import numpy as np
@@ -85,21 +84,23 @@ def bound_call(call: Call, leaves: Sequence[Any], out: Any) -> Callable[[], Any]
     return looked
 
 
-def refreshed(call: Call, leaves: Sequence[Any], out: Any, find: Callable[[], Call]) -> Callable[[], Any]:
-    """Bind a compilation, and again where arrays that it reads from outside are others, or have to be copied."""
-    made = bound_call(call, leaves, out)
-    if call.outside is None:
+def refreshed(call: Call, leaves: Sequence[Any], out: Any, *, given: bool) -> Callable[[], Any]:
+    """Bind a compilation, anew in each call where it reads copies of arrays from outside.
+
+    Of `out` that is not `given`, what an earlier binding made, new arrays are made where it does not fit.
+    """
+    try:
+        made = bound_call(call, leaves, out)
+    except (ArgumentError, ArgumentValueError):
+        if given or out is None:
+            raise
+        made = bound_call(call, leaves, None)
+    if not call.copies():
         return made
-    read, into, held, copied = call.outside, out, call.outside(), call.copies()
+    into = made()
 
     def run() -> Any:
-        nonlocal made, read, into, held, copied
-        if copied or not all(map(is_, read(), held)):
-            found = find()
-            made, read, copied = bound_call(found, leaves, into), found.outside or list, found.copies()
-            held = read()
-        into = made()
-        return into
+        return bound_call(call, leaves, into)()
 
     return run
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import functools
 import sys
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from types import CodeType, FrameType
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
@@ -279,6 +279,19 @@ def outside(block: Any) -> Iterator[None]:
     finally:
         active.outside.pop()
         active.entered -= 1
+
+
+@contextmanager
+def again(blocks: Sequence[Any], scopes: Sequence[str]) -> Iterator[None]:
+    """Let the blocks and scopes be in force that were in force outside of traces at another time, and no others."""
+    if active.outside == blocks and active.scopes == scopes:
+        yield
+        return
+    with ExitStack() as stack:
+        stack.enter_context(during(active, overrides=[], functions={}, scopes=[*scopes], outside=[]))
+        for block in blocks:
+            stack.enter_context(block.again())
+        yield
 
 
 def active_on(graph: Graph, function: str) -> Trace:

@@ -28,7 +28,7 @@ import symgrad as sg
 from symgrad.api.call.captures import Captured
 from symgrad.errors import ArgumentValueError, LeakedTracerError, MutationError, SymgradWarning
 from tests.programs import leaves, random_program
-from tests.table import GENTLY
+from tests.table import GENTLY, INTERPRETED
 
 X = np.array([1.0, 2.0, 3.0])
 NONE = sg.Options(compiler="none")
@@ -432,6 +432,64 @@ def test_bound(compiled: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.undo()
     with pytest.raises(ArgumentValueError, match="out shares memory with G, an array from outside"):
         compiled.bind(X, out=(np.empty(()), G))
+
+
+CHANGED: dict[str, tuple[str, str]] = {  # what a function reads, and how it changes after it was bound
+    "a mask": ("x[held.mask] * 2.0", "held.mask[:] = [True, False, True]"),
+    "a mask of another count": ("np.sum(x[held.mask])", "held.mask[:] = True"),
+    "indices": ("x[held.index]", "held.index[0] = 2"),
+    "a number of an array": ("x * float(held.values[0])", "held.values[0] = 5.0"),
+    "an array in place": ("x * np.log(held.values)", "held.values *= 3.0"),
+    "an array of the same kind": ("x * held.values", "held.values = np.array([7.0, 8.0, 9.0])"),
+    "an array of another dtype": ("x * held.values", "held.values = np.array([7, 8, 9])"),
+    "an array of another shape": ("np.sum(x[:, None] * held.values)", "held.values = np.ones((2, 3)).T[:, :1]"),
+    "complex numbers": ("np.real(held.waves) * x", "held.waves[1] = 4.0"),
+    "a number": ("x * held.rate", "held.rate = 4.0"),
+    "a function": ("held.act(x)", "held.act = np.cos"),
+    "its dict": ("x * held.params['w']", "held.params = {'w': np.array([3.0, 2.0, 1.0])}"),
+    "its dict by an equal one": ("x * held.params['w'] * held.rate", "held.params = {'w': held.params['w'] + 1.0}"),
+    "what it holds": ("x * held.params['w']", "held.params['w'] = np.array([3.0, 2.0, 1.0])"),
+    "its object": ("x * held.net.w", "held.net = types.SimpleNamespace(w=np.ones(3))"),
+    "a longer list": ("x * sum(held.layers)", "held.layers.append(np.ones(3))"),
+    "a condition": ("np.sin(x) if held.values[0] > 1.5 else np.cos(x) * held.values", "held.values[0] = 9.0"),
+    "a condition beside a dict": (
+        "np.sin(x) if x[0] > held.values[0] else x * held.params['w']", "held.params = {'w': np.ones(3)}"),
+}
+
+
+@pytest.mark.parametrize("options", [None, INTERPRETED], ids=["compiled", "interpreted"])
+@pytest.mark.parametrize("name", CHANGED)
+def test_bound_calls_notice_what_calls_notice(name: str, options: Any) -> None:
+    held = types.SimpleNamespace(
+        mask=np.array([True, False, False]), index=np.array([1, 0]), values=np.array([1.0, 2.0, 3.0]), rate=2.0,
+        waves=np.array([1 + 2j, 3j, 2.0]), act=np.sin, params={"w": np.array([1.0, 2.0, 3.0])},
+        net=types.SimpleNamespace(w=np.array([1.0, 2.0, 3.0])), layers=[np.array([1.0, 2.0, 3.0])],
+    )
+    text, change = CHANGED[name]
+    function = eval(f"lambda x: {text}", globals() | {"held": held})  # noqa: S307 - text of the table
+    x = np.array([0.5, -1.0, 2.0])
+    run = sg.jit(function, options=options).bind(x)
+    for _ in range(2):
+        np.testing.assert_allclose(run(), function(x), rtol=1e-14)
+    exec(change, globals() | {"held": held})
+    for _ in range(2):
+        np.testing.assert_allclose(run(), function(x), rtol=1e-14)
+        x += 0.125
+
+
+def test_bound_results_of_another_shape() -> None:
+    mask, x = np.array([True, False, True]), np.arange(3.0)
+    compiled = sg.jit(lambda x: x[mask])
+    run, first = compiled.bind(x), np.empty(2)
+    into = compiled.bind(x, out=first)
+    assert into() is first
+    found = run()
+    assert run() is found
+    mask[1] = True
+    np.testing.assert_array_equal(run(), x)
+    assert run() is run()
+    with pytest.raises(ArgumentValueError, match=r"out has shape \(2,\), where the result has \(3,\)"):
+        into()
 
 
 def test_addresses_and_callbacks_have_the_values_of_the_moment(compiled: Any) -> None:

@@ -185,6 +185,8 @@ def test_a_block_around_calls_of_compiled_functions() -> None:
             np.testing.assert_array_equal(found, before)
         np.testing.assert_allclose(pull(1.0)[0], own + 100)
         np.testing.assert_allclose(bound(), 8)
+        with sg.override_gradient(layer, times(3)):
+            np.testing.assert_allclose(bound(), 8)
         np.testing.assert_array_equal(bend(X), curved)
     reasons = slope.cache_info().reasons
     assert len(reasons) == 3

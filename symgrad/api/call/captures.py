@@ -305,28 +305,35 @@ class Captured:
 
         return read
 
-    def watched(self, call: Callable[[tuple[Any, ...]], Any], otherwise: Any) -> Callable[[tuple[Any, ...]], Any]:
+    def watched(
+        self, call: Callable[[tuple[Any, ...]], Any], otherwise: Any, *, arrays: bool = False,
+    ) -> Callable[[tuple[Any, ...]], Any]:
         """Make a call that is made only while the places hold what they hold now; else it answers `otherwise`.
 
-        It is what `identity` would find, without counting what a call of a microsecond would feel.
+        It is what `identity` would find, without counting what a call of a microsecond would feel. With `arrays`,
+        which a call passes on as it finds them, they are the same ones, too.
         """
         self.identity()
         last = self.state
         key, items, looked_into = last.key, last.items, last.looked_into
         if not (items or last.arrays):
             return call
+        held = [(*one, last.array(k)) for k, one in enumerate(last.reads)] if arrays else []
 
         def checked(args: tuple[Any, ...]) -> Any:
             nonlocal last, items, looked_into
             if self.state is not last:
                 state = self.state
-                if state.key is not key:
+                if state.key is not key or held:
                     return otherwise
                 items, looked_into = state.items, state.looked_into
                 last = state
             try:
                 for get, name, value, _ in items:
                     if get(name) is not value:
+                        return otherwise
+                for get, name, value in held:
+                    if plain(get(name)) is not value:
                         return otherwise
                 if looked_into and not last.same():
                     return otherwise

@@ -54,7 +54,7 @@ from symgrad.trace.lines import shortened
 from symgrad.trace.numpy.replaced import kept_by_caches, standing_for
 from symgrad.trace.outside import constants_for
 from symgrad.trace.signature import Signature, Spec, signature_of, spec
-from symgrad.trace.state import Trace, active, current, public, shows_frames
+from symgrad.trace.state import Trace, active, again, current, public, shows_frames
 from symgrad.trace.structures import Met, behind
 from symgrad.trace.trace import ALSO, argument, returned, trace
 
@@ -278,17 +278,17 @@ class Function(Generic[P, R]):
     def bind(self, *args: Any, out: Any = None, **kwargs: Any) -> Callable[[], Any]:
         """Bind the function to arrays: a function of nothing that runs it on what the arrays hold then.
 
-        Nothing is checked or allocated at a call: it takes little longer than the C. Write into the arrays
-        to change the arguments; numbers and static arguments are fixed, and so is what the function reads from outside,
-        but for arrays: these are read at each call. A condition on a
+        Of arguments, nothing is checked or allocated at a call: it takes little longer than the C. Write into the
+        arrays to change them; numbers and static arguments are fixed. What the function reads from outside is looked
+        at as in any call, and where it is something else, the arrays are bound anew. A condition on a
         traced value that comes to something else leads to another path, which is compiled where it is new; all of them
         have results of the same shapes.
 
         Args:
             args: arguments as for a call; their arrays must need no conversion, and are kept alive.
             out: arrays to write into, in the structure of the result, an array of no axes for a number. Without it
-                they are made once: every call writes into the same ones. (A parameter of the function that is
-                called ``out`` itself is given by position.)
+                they are made once: every call writes into the same ones, as long as the result has their shapes. (A
+                parameter of the function that is called ``out`` itself is given by position.)
             kwargs: arguments by name.
 
         Returns:
@@ -309,8 +309,6 @@ class Function(Generic[P, R]):
         >>> float(step()[0])
         16.0
         """
-        from symgrad.build.bound import as_it_lies, refreshed
-
         call = self._arguments.split(args, kwargs)
         for leaf in call.leaves:
             if is_traced(leaf):
@@ -320,22 +318,44 @@ class Function(Generic[P, R]):
             else:
                 continue
             raise ArgumentError(f"bind needs arrays, and was given {what}", instead=instead)
+        given = out is not None
+        blocks, scopes = [*active.outside], [*active.scopes]
+        served, run = self._bound(call, out, given=given)
+        if served is _served:
+            return run
+
+        def as_it_is_now() -> Any:
+            """Run what was bound, which is bound anew where what it reads from outside is something else."""
+            nonlocal out, served, run
+            if served(()) is MISS:
+                with again(blocks, scopes):
+                    served, run = self._bound(call, out, given=given)
+            out = run()
+            return out
+
+        return as_it_is_now
+
+    def _bound(self, call: Leaves, out: Any, *, given: bool) -> tuple[Short, Callable[[], Any]]:
+        """Bind what serves a call now; return what answers `MISS` once it does no longer, too."""
+        from symgrad.build.bound import as_it_lies, refreshed
+
         entry = self._find(call)
         if not entry.taken:
-            return refreshed(entry.call, call.leaves, out, lambda: self._find(call).call)
+            run = refreshed(entry.call, call.leaves, out, given=given)
+            return self._captured.watched(_served, MISS, arrays=True), run
         for each in zip(call.leaves, entry.signature.specs, entry.signature.paths, strict=True):
             as_it_lies(*each)
         made: dict[int, Callable[[], Any]] = {}
 
-        def run(path: Entry, _: Any) -> Any:
+        def along(path: Entry, _: Any) -> Any:
             """Run a path, the first of which makes the arrays of the result."""
             nonlocal out
             if id(path) not in made:
-                made[id(path)] = refreshed(path.call, call.leaves, out, lambda: path.call)
+                made[id(path)] = refreshed(path.call, call.leaves, out, given=given or bool(made))
             out = made[id(path)]()
             return out
 
-        entry, _ = self._taken(entry, call, run)
+        entry, _ = self._taken(entry, call, along)
 
         def on_its_path() -> Any:
             nonlocal entry
@@ -343,10 +363,10 @@ class Function(Generic[P, R]):
                 return made[id(entry)]()
             except Missed:
                 pass
-            entry, result = self._taken(entry, call, run)
+            entry, result = self._taken(entry, call, along)
             return result
 
-        return on_its_path
+        return self._captured.watched(_served, MISS, arrays=True), on_its_path
 
     # -- which compilation serves a call
 

@@ -10,7 +10,7 @@ import gc
 import threading
 import types
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from functools import partial
 from typing import Any
 from weakref import WeakValueDictionary
@@ -78,7 +78,7 @@ class _InForce:
     """What tells a block from others: a rule is the same while its code is, and what it closes over and reads."""
 
     def __init__(self, rules: dict[Any, Rule]) -> None:
-        self.kept: list[Any] = []
+        self.rules, self.kept = rules, list[Any]()
         for what, rule in rules.items():
             self.kept += [what, rule]
             if isinstance(rule, types.FunctionType):
@@ -89,6 +89,10 @@ class _InForce:
             (type(each), repr(each)) if isinstance(each, (int, float))
             else each if isinstance(each, (str, types.CodeType)) else id(each) for each in self.kept
         ])
+
+    def again(self) -> AbstractContextManager[None]:
+        """Return another block of these rules."""
+        return override_gradient(self.rules)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, _InForce) and self.same == other.same
