@@ -476,6 +476,8 @@ class _Trial:
         for array in other:
             if array in storage:
                 self.stored(array, self.touches[array])
+        for array in moved:
+            self.running(array, self.touches[array])
         for array in parts:
             if array in moved and not array.is_given and array.kind is not Kind.DONATED and array not in program.kept:
                 self.defined(array, self.touches[array])
@@ -848,6 +850,16 @@ class _Trial:
                 end = min(end, begin - begin % rows + rows - 1)
             walks.append((step, begin, end))
         return swept_bounds(term.start, walks)
+
+    def running(self, array: Array, own: list[Touch]) -> None:
+        """Check that running values are read in the loops they run in: behind these, an array has its last one."""
+        read = [touch for touch in own if array in touch.site.statement.prefix and not touch.how]
+        goes_on = [one for one in own if one.how and (one.how is not How.SET or array in one.site.statement.prefix)]
+        runs = [{loop for loop in one.site.around if not one.access.along(loop.members)} for one in goes_on]
+        for touch in read:
+            if runs and all(loops and loops.isdisjoint(touch.site.around) for loops in runs):  # one iteration has none
+                shown = shown_access(touch.access)
+                raise self.wrong(f"{touch.site}: the running value {shown} is read outside of the loop it runs in")
 
     # -- parallel loops
 

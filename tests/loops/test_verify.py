@@ -226,6 +226,13 @@ BROKEN: dict[str, Any] = {
         lambda c: ([over(c.i, set_(a(c.s), a(c.x, c.i), c.i, how="+="))], (c.x, c.s)),
         r"in i: s\[\] is read, and nothing was written to s",
     ),
+    "a running sum behind its loop": (
+        lambda c: ([
+            set_(a(c.r), ONE), over(c.i, set_(a(c.r), a(c.x, c.i), c.i, how="+=")),
+            over(c.j, set_(a(c.y, c.j), a(c.r), c.j, prefix=frozenset([c.r]))),
+        ], (c.x, c.y, c.r)),
+        r"in j: the running value r\[\] is read outside of the loop it runs in",
+    ),
     "an output without its last element": (
         lambda c: ([copied(c, c.y, c.x, c.short)], (c.x, c.y)), r"the output y is not written at \[9\]",
     ),

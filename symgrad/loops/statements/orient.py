@@ -33,7 +33,8 @@ def orient(program: LoopProgram) -> LoopProgram:
         if all(a.array not in made for a in s.touched):
             return s
         places = {axis: k for k, axis in reversed([*enumerate(access(s.target).indices)])}
-        return s.mapped(access, index, axes=tuple(sorted(s.axes, key=lambda axis: places.get(axis, len(places)))))
+        ordered = sorted(s.axes, key=lambda axis: places.get(axis, len(places)))
+        return s.mapped(access, index, axes=s.axes if s.prefix else tuple(ordered))  # a running value's are one loop
 
     body = tuple(map(change, program.statements))
     return program.with_(body=body, arrays=tuple([made.get(a, a) for a in program.arrays]))
