@@ -10,6 +10,7 @@ import pytest
 
 import symgrad as sg
 from symgrad import pipeline
+from symgrad.api.call import function as call_function
 from symgrad.api.call.sizes import Sizes, unify
 from symgrad.errors import ArgumentError, ArgumentValueError, ConcretizationError, ShapeError, SymgradWarning
 from tests.programs import leaves
@@ -544,6 +545,24 @@ def test_it_warns_with_the_reason():
         function(np.ones(n))
     with pytest.warns(SymgradWarning, match=r"8 times.*f64\[9\]\. Its extents are not left open: \(n\): "):
         function(np.ones(9))
+
+
+def test_a_mode_that_is_made_in_each_round_warns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As `value_and_grad(loss)(params)` in a loop, which is traced in each round; of other functions it does not."""
+    def loss(x: Any) -> Any:
+        return np.sum(x * x)
+
+    monkeypatch.setattr(call_function, "AGAIN", 4)
+    x, kept = np.ones(3), sg.grad(loss)
+    for _ in range(5):
+        kept(x)
+        sg.grad(lambda x: loss(x))(x)
+    for _ in range(2):
+        sg.grad(loss)(x)
+    with pytest.warns(SymgradWarning, match=r"sg.grad\(loss\) was made anew, and compiled, 4 times.* Make it once, f = "):
+        sg.grad(loss)(x)
+    sg.grad(loss)(x)
+
 
 
 def test_off():

@@ -73,6 +73,9 @@ AT_HAND = 4
 MANY = 8
 """A function compiled so often warns, once, with the argument that keeps changing."""
 
+AGAIN = 100
+"""A function of which so many modes were made and compiled warns, once."""
+
 
 class Entry(NamedTuple):
     """One compilation of a function.
@@ -186,6 +189,7 @@ class Key(NamedTuple):
 
 
 _made: weakref.WeakSet[Function[..., Any]] = weakref.WeakSet()
+_wrapped: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()  # how often each function was compiled anew
 
 
 def forget() -> None:
@@ -542,6 +546,8 @@ class Function(Generic[P, R]):
     ) -> Entry:
         """Compile, remember why, and warn, once, about a function that compiles again and again."""
         previous = [entry.signature for entry in self._entries.values()]
+        if not previous:
+            self._count()
         blocks, self._blocks = self._blocks, tuple(active.outside)
         if previous and blocks != self._blocks:
             reason = "the rules of override_gradient around the call are others"
@@ -559,6 +565,18 @@ class Function(Generic[P, R]):
                 "Name the changing extent, dynamic=..., or mark a changing setting static."
             )
         return entry
+
+    def _count(self) -> None:
+        """Warn, once for a function, that is wrapped anew again and again: each time it is traced and compiled."""
+        fun = getattr(self._fun, "__wrapped__", None)
+        if type(fun) is types.FunctionType:
+            count = _wrapped[fun] = _wrapped.get(fun, 0) + 1
+            if count == AGAIN:
+                made = f"sg.{self._mode}({self.__name__})"
+                warn(
+                    f"{made} was made anew, and compiled, {count} times: each one is traced by itself. Make it once, "
+                    f"f = {made} outside of the loop, and call f."
+                )
 
     def _signature(self, call: Leaves) -> Signature:
         """Describe a call as it would be compiled for if it came first."""
