@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -46,6 +47,15 @@ def where_answer(condition: Any, /, *branches: Any) -> Any:
     dtype = promoted(*values)
     cast = [value if not hasattr(value, "dtype") or value.dtype == dtype else value.astype(dtype) for value in values]
     return where(condition, *[value if hasattr(value, "dtype") else np.asarray(value, dtype) for value in cast])
+
+
+def piecewise(condition: Any, x: Any, safe: Any, first: Callable[[Any], Any], second: Callable[[Any], Any]) -> Any:
+    """Return ``first(x)`` where a condition holds and ``second(x)`` elsewhere, each of ``safe`` in the other's places.
+
+    The function that is taken has all of the slope. With clamps, ``first(np.minimum(x, c))``, it would have half of it
+    at ``x == c``, where the derivative of a minimum is shared.
+    """
+    return np.where(condition, first(np.where(condition, x, safe)), second(np.where(condition, safe, x)))
 
 
 def _convert(x: Any, dtype: Any) -> Any:

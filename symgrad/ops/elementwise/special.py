@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from symgrad.ops.declare.calculus import sp
 from symgrad.ops.declare.domains import PAIRS, SPECIAL, between, inf, nan, normal, positive
 from symgrad.ops.declare.forms import Late, elementwise
 from symgrad.ops.elementwise.incomplete import beta_by_shapes, beta_density, gamma_by_shape, gamma_density
+from symgrad.ops.elementwise.selection import piecewise
 from symgrad.ops.elementwise.trigonometric import cosh
 
 # -- error functions
@@ -32,9 +34,12 @@ ndtr = elementwise(
 
 def _log_ndtr_slope(x: Any, y: Any) -> Any:
     """Return the normal density over ndtr; far left by the series of its inverse, A&S 26.2.12, as y itself cancels."""
-    z = 1 / np.square(np.minimum(x, -20))
-    series = 1 + z * (-1 + z * (3 + z * (-15 + z * (105 + z * (-945 + z * (10395 - 135135 * z))))))
-    return np.where(x < -20, -x / series, np.exp(-0.5 * np.square(np.maximum(x, -20)) - y) / math.sqrt(2 * math.pi))
+
+    def far(x: Any) -> Any:
+        z = 1 / np.square(x)
+        return -x / (1 + z * (-1 + z * (3 + z * (-15 + z * (105 + z * (-945 + z * (10395 - 135135 * z)))))))
+
+    return piecewise(x < -20, x, -20, far, lambda x: np.exp(-0.5 * np.square(x) - y) / math.sqrt(2 * math.pi))
 
 
 log_ndtr = elementwise(
@@ -156,6 +161,44 @@ xlog1py = elementwise(
     vjp=lambda g, _y, a, b: _product_vjp(g, a, b == -1, np.log1p(b), 1 + b),
     c="{0} == 0.0{f} && {1} == {1} ? 0.0{f} : {0} * log1p{f}({1})", sample=(normal(), positive()),
     edges=(*PAIRS, (0.0, -1.0), (2.0, 1e-300)))
+
+
+# -- quotients by what may be 0
+
+def power_less_one(log: Any, lmbda: Any) -> Any:
+    """Return expm1(lmbda * log) / lmbda."""
+    return _near_zero(lmbda, log, exprel_series, np.expm1)
+
+
+def root_of_one_more(y: Any, lmbda: Any) -> Any:
+    """Return log1p(lmbda * y) / lmbda."""
+    return _near_zero(lmbda, y, _log1prel_series, np.log1p)
+
+
+def _near_zero(k: Any, x: Any, series: Callable[[Any], Any], function: Callable[[Any], Any]) -> Any:
+    """Return function(k x) / k: where k x is small as x times a series, whose slopes by k do not cancel."""
+    product = k * x
+    small = np.abs(product) < 0.5
+    near = small | (k == 0)  # where x may be infinite
+    apart = function(np.where(near, 1, product)) / np.where(near, 1, k)
+    return np.where(near, x * series(np.where(small, product, 0)), apart)
+
+
+def exprel_series(x: Any) -> Any:
+    """Return expm1(x) / x for small x as a polynomial: its derivatives do not cancel."""
+    total: Any = 1.0
+    for k in range(21, 1, -1):
+        total = 1 + x / k * total
+    return total
+
+
+def _log1prel_series(x: Any) -> Any:
+    """Return log1p(x) / x for small x as a series of x / (2 + x), DLMF 4.6.4: its derivatives do not cancel."""
+    inverse = 1 / (2 + x)
+    square, total = np.square(x * inverse), 0.0
+    for k in range(41, 0, -2):
+        total = 1 / k + square * total
+    return 2 * inverse * total
 
 
 # -- the logarithm of gamma and its derivatives

@@ -27,7 +27,7 @@ from symgrad.ops.elementwise.incomplete import (
     gamma_density,
     student_slopes,
 )
-from symgrad.ops.elementwise.selection import stop
+from symgrad.ops.elementwise.selection import piecewise, stop
 from symgrad.ops.elementwise.special import no_slope
 
 INTEGERS: dict[str, tuple[int, ...]] = {
@@ -255,9 +255,9 @@ ellipe: Any = _declare("ellipe", "m", lambda m, _y: -PI / 8 * _hypergeometric(0.
 
 
 def _ellipkm1_slope(p: Any, y: Any) -> Any:
-    near = np.minimum(p, 0.5)  # where 1 - p has lost nothing that counts
-    return np.where(p < 0.5, -(ellipe(1 - near) - near * y) / (2 * (1 - near) * near),
-                    -PI / 8 * _hypergeometric(1.5, 1 - np.maximum(p, 0.5)))
+    return piecewise(
+        p < 0.5, p, 0.5,  # from where on 1 - p has lost nothing that counts
+        lambda p: -(ellipe(1 - p) - p * y) / (2 * (1 - p) * p), lambda p: -PI / 8 * _hypergeometric(1.5, 1 - p))
 
 
 _STEPS = np.linspace(0, 1, 160)
@@ -330,7 +330,7 @@ erfi: Any = _declare("erfi", "x", lambda x, _y: 2 / math.sqrt(PI) * np.exp(x * x
 fresnel: Any = _declare("fresnel", "x", lambda x, _y: np.sin(PI / 2 * x * x), lambda x, _y: np.cos(PI / 2 * x * x))
 sici: Any = _declare("sici", "x", lambda x, _y: np.sinc(x / PI), lambda x, _y: np.cos(x) / x)
 shichi: Any = _declare("shichi", "x", lambda x, _y: _over(np.sinh(x), x, 1.0), lambda x, _y: np.cosh(x) / x)
-spence: Any = _declare("spence", "x", lambda x, _y: -_over(np.log1p(x - 1), x - 1, 1.0))
+spence: Any = _declare("spence", "x", lambda x, _y: -special.root_of_one_more(np.ones_like(x), x - 1))
 wrightomega: Any = _declare("wrightomega", "x", lambda _x, y: y / (1 + y))
 sindg: Any = _declare("sindg", "x", lambda x, _y: PI / 180 * cosdg(x))
 cosdg: Any = _declare("cosdg", "x", lambda x, _y: -PI / 180 * sindg(x))
@@ -467,11 +467,18 @@ for _name, _parameters, _names, _slopes in (
 
 def kolmogorov_slope(x: Any) -> Any:
     """Return the slope of the Kolmogorov distribution by the series of either side, DLMF 20.2.1 and 20.7.32."""
-    far, near = np.maximum(x, 0.7), np.clip(x, 1e-2, 0.7)
-    high = sum([(-1) ** k * k * k * np.exp(-2 * np.square(k * far)) for k in range(1, 8)], 0.0) * 8 * far
-    exponents = [(2 * k - 1) ** 2 * PI**2 / (8 * near * near) for k in range(1, 5)]
-    low = math.sqrt(2 * PI) / (near * near) * sum([np.exp(-t) * (1 - 2 * t) for t in exponents], 0.0)
-    return np.where(x > 0.7, high, np.where(x > 1e-2, low, 0.0))
+
+
+    def high(x: Any) -> Any:
+        return sum([(-1) ** k * k * k * np.exp(-2 * np.square(k * x)) for k in range(1, 8)], 0.0) * 8 * x
+
+    def low(x: Any) -> Any:
+        exponents = [(2 * k - 1) ** 2 * PI**2 / (8 * x * x) for k in range(1, 5)]
+        return math.sqrt(2 * PI) / (x * x) * sum([np.exp(-t) * (1 - 2 * t) for t in exponents], 0.0)
+
+    inside = x > 1e-2
+    at = np.where(inside, x, 0.7)
+    return np.where(inside, piecewise(at > 0.7, at, 0.7, high, low), 0.0)
 
 
 kolmogorov: Any = _declare("kolmogorov", "x", lambda x, _y: kolmogorov_slope(x))
@@ -479,9 +486,14 @@ kolmogorov: Any = _declare("kolmogorov", "x", lambda x, _y: kolmogorov_slope(x))
 
 def kolmogorov_chance(x: Any) -> Any:
     """Return the Kolmogorov distribution's cumulative function, which is 1 less the other one to the right alone."""
-    near = np.clip(x, 1e-2, 0.7)
-    low = math.sqrt(2 * PI) / near * sum([np.exp(-((2 * k - 1) * PI / near) ** 2 / 8) for k in range(1, 5)], 0.0)
-    return np.where(x > 0.7, 1 - kolmogorov(np.maximum(x, 0.7)), np.where(x > 1e-2, low, 0.0))
+
+
+    def low(x: Any) -> Any:
+        return math.sqrt(2 * PI) / x * sum([np.exp(-((2 * k - 1) * PI / x) ** 2 / 8) for k in range(1, 5)], 0.0)
+
+    inside = x > 1e-2
+    at = np.where(inside, x, 0.7)
+    return np.where(inside, piecewise(at > 0.7, at, 0.7, lambda x: 1 - kolmogorov(x), low), 0.0)
 
 
 kolmogi: Any = _declare("kolmogi", "p", lambda _p, x: 1 / kolmogorov_slope(x))
@@ -495,14 +507,15 @@ for _name, _parameters in (("voigt_profile", "x sigma gamma"), ("smirnov", "n d"
 
 
 def _zeta_slope(s: Any) -> Any:
-    """Return the slope of Riemann's zeta, left of 0 by its reflection, DLMF 25.4.1."""
+    """Return the slope of Riemann's zeta, left of the pole's reflection at 0 by its own, DLMF 25.4.1."""
     one = np.ones_like(s)
-    right, left = np.where(s < 0, 0.5, s), 1 - np.minimum(s, 0)
-    turned = 2 * (2 * PI) ** -left * special.gamma(left) * (1 + zetac(left))
-    logarithmic = math.log(2 * PI) - special.digamma(left) - special.zeta_by_s(left, one) / (1 + zetac(left))
-    angle = PI / 2 * (1 - left)
-    reflected = turned * (np.sin(angle) * logarithmic + PI / 2 * np.cos(angle))
-    return np.where(s < 0, reflected, special.zeta_by_s(right, one))
+
+    def reflected(s: Any) -> Any:
+        turned = 2 * (2 * PI) ** (s - 1) * special.gamma(1 - s) * (1 + zetac(1 - s))
+        logarithmic = math.log(2 * PI) - special.digamma(1 - s) - special.zeta_by_s(1 - s, one) / (1 + zetac(1 - s))
+        return turned * (np.sin(PI / 2 * s) * logarithmic + PI / 2 * np.cos(PI / 2 * s))
+
+    return piecewise(s < -0.25, s, -0.25, reflected, lambda s: special.zeta_by_s(s, one))
 
 
 zetac: Any = _declare("zetac", "x", lambda s, _y: _zeta_slope(s))

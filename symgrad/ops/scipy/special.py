@@ -16,7 +16,8 @@ from symgrad.ops.declare.domains import nan, normal, positive
 from symgrad.ops.declare.forms import Late, answers, elementwise, is_traced, loop_dtypes
 from symgrad.ops.elementwise import special
 from symgrad.ops.elementwise.incomplete import student_slopes
-from symgrad.ops.elementwise.selection import stop
+from symgrad.ops.elementwise.selection import piecewise, stop
+from symgrad.ops.elementwise.special import exprel_series, power_less_one, root_of_one_more
 from symgrad.ops.numpy.reductions import floating
 from symgrad.ops.scipy import compiled
 
@@ -59,10 +60,15 @@ LARGE = 12.0
 
 def betaln(a: Any, b: Any) -> Any:
     """As `scipy.special.betaln`: where one argument is large, what is large cancels before it is computed."""
-    small, large = np.minimum(a, b), np.maximum(a, b)
-    far = np.minimum(large, a + b) >= LARGE
-    apart = gammaln(np.where(far, 1, large)) - gammaln(np.where(far, 1, a + b))
-    return gammaln(small) + np.where(far, _log_quotient(np.where(far, small, 1), np.where(far, large, LARGE)), apart)
+    small, large = np.where(a < b, a, b), np.where(a < b, b, a)  # not extrema, whose slopes are halves where a == b
+    return gammaln(small) + _log_gammas(large, a + b, small)
+
+
+def _log_gammas(x: Any, end: Any, step: Any) -> Any:
+    """Return log(gamma(x) / gamma(end)) of positive numbers, where ``end = x + step``."""
+    far = (x >= LARGE) & (end >= LARGE)
+    apart = gammaln(np.where(far, 1, x)) - gammaln(np.where(far, 1, end))
+    return np.where(far, _log_quotient(np.where(far, step, 1), np.where(far, x, LARGE)), apart)
 
 
 def _log_quotient(a: Any, b: Any) -> Any:
@@ -84,7 +90,7 @@ def beta(a: Any, b: Any) -> Any:
     a, b = floating(a), floating(b)
     return np.where(np.minimum(a, b) > 0, np.exp(betaln(a, b)), np.where(
         _is_pole(a), _beta_at_pole(a, b), np.where(_is_pole(b), _beta_at_pole(b, a), np.where(
-            _is_pole(a + b), 0, _gammas((a, b), a + b)))))
+            _is_pole(a + b) & (a + b < -170), 0, _gammas((a, b), a + b)))))
 
 
 def _is_pole(x: Any) -> Any:
@@ -99,20 +105,26 @@ def _beta_at_pole(a: Any, b: Any) -> Any:
 
 
 def _poch(z: Any, m: Any) -> Any:
-    """Return gamma(z + m) / gamma(z); where both are at or left of 0 by reflection, of which the sines may be 0."""
+    """Return gamma(z + m) / gamma(z), of which those left of 0.5 by their reflections.
+
+    At poles of gamma(z) the sine of z is 0: so is the value, and its slope is finite. The sine of the end is made of
+    those of z and m, as a rounded sum would lose the digits near its zeros.
+    """
     z, m = floating(z), floating(m)
-    end, whole = z + m, m == np.rint(m)
-    left, positive = (z <= 0) & (end <= 0), np.minimum(z, end) > 0
-    sines = _sine_of_pi(np.where(left & ~whole, z, 0.5)) / _sine_of_pi(np.where(left & ~whole, end, 0.5))
-    turned = np.exp(gammaln(1 - np.minimum(z, 0)) - gammaln(1 - np.minimum(end, 0)))
-    apart = _gammas((np.where(left | positive, 1, end),), np.where(left | positive, 1, z))
-    far = np.minimum(z, end) >= LARGE
-    below = np.where(positive & ~far, z, 1)
-    above = gammaln(np.where(positive & ~far, end, 1)) - gammaln(below)
-    log = np.where(far, -_log_quotient(np.where(far, m, 1), np.where(far, z, LARGE)), above)
-    return np.where(positive, np.exp(log), np.where(
-        _is_pole(end) & ~_is_pole(z), np.inf, np.where(
-            left, turned * np.where(whole, 1 - 2 * (m % 2), sines), np.where(_is_pole(z), 0, apart))))
+    end = z + m
+    low, left = z < 0.5, end < 0.5
+    sine = _sine_of_pi(z)
+    across = sine * _cosine_of_pi(m) + _cosine_of_pi(z) * _sine_of_pi(m)
+    below = np.where(across == 0, 1, across)
+    # both on one side: a quotient of gamma functions, and of sines, which is a sign where both are 0
+    both, mixed = low & left, low ^ left
+    first, last = np.where(mixed, 1, np.where(both, 1 - end, z)), np.where(mixed, 1, np.where(both, 1 - z, end))
+    sines = np.where((sine == 0) & (across == 0), 1 - 2 * (np.rint(m) % 2), sine / below)
+    quotient = np.where(both, sines, 1) * np.exp(-_log_gammas(first, last, m))
+    # one on either side: a product, or 1 over one
+    product = _gammas((np.where(mixed, np.where(low, end, z), 1), np.where(mixed, np.where(low, 1 - z, 1 - end), 1)))
+    apart = np.where(low, sine / math.pi * product, math.pi / below / product)
+    return np.where(_is_pole(end) & ~_is_pole(z), np.inf, np.where(mixed, apart, quotient))
 
 
 def _binom(n: Any, k: Any) -> Any:
@@ -139,14 +151,22 @@ def _binom(n: Any, k: Any) -> Any:
     return np.where((n < 0) & _is_pole(n), np.nan, found)
 
 
-def _gammas(above: Sequence[Any], below: Any) -> Any:
-    """Return a product of gamma functions over another: by their logarithms where one is too large or too small."""
-    every = [lift(x) for x in (*above, below)]
+def _gammas(above: Sequence[Any], below: Any = None) -> Any:
+    """Return a product of gamma functions, over another: by their logarithms where one is too large or too small."""
+    every = [lift(x) for x in (*above, *[below] * (below is not None))]
     most = 34 if all(x.dtype == np.float32 for x in every) else 170
     far = reduce(np.logical_or, [np.abs(x) > most for x in every])
-    logarithm = sum([gammaln(x) for x in above], 0.0) - gammaln(below)
+    signs = [1.0] * len(above) + [-1.0]
+    logarithm = sum([sign * gammaln(x) for sign, x in zip(signs, every, strict=False)], 0.0)
     sign = math.prod([np.where((x < 0) & (np.floor(x) % 2 != 0), -1.0, 1.0).astype(x.dtype) for x in every])
-    return np.where(far, sign * np.exp(logarithm), math.prod([gamma(x) for x in above]) / gamma(below))
+    near = math.prod([gamma(x) for x in above])
+    return np.where(far, sign * np.exp(logarithm), near if below is None else near * _rgamma(below))
+
+
+def _rgamma(x: Any) -> Any:
+    """Return 1 / gamma(x), left of 0.5 by its reflection, of which the sine is 0 at the poles."""
+    value = piecewise(x < 0.5, x, 0.5, lambda x: _sine_of_pi(x) * gamma(1 - x) / math.pi, lambda x: 1 / gamma(x))
+    return np.where((x < -170) & (x == np.rint(x)), 0, value)
 
 
 @answers(Late("multigammaln"))
@@ -155,25 +175,6 @@ def multigammaln(a: Any, d: int) -> Any:
     terms = gammaln(a[..., None] - places)
     total = np.sum(terms, axis=-1) + 0.25 * d * (d - 1) * math.log(math.pi)
     return np.where(a > 0.5 * (d - 1), total, np.nan)  # where SciPy raises an error
-
-
-def _power_less_one(log: Any, lmbda: Any) -> Any:
-    """Return expm1(lmbda * log) / lmbda."""
-    return _near_zero(lmbda, log, _exprel_series, np.expm1)
-
-
-def _root_of_one_more(y: Any, lmbda: Any) -> Any:
-    """Return log1p(lmbda * y) / lmbda."""
-    return _near_zero(lmbda, y, _log1prel_series, np.log1p)
-
-
-def _near_zero(k: Any, x: Any, series: Callable[[Any], Any], function: Callable[[Any], Any]) -> Any:
-    """Return function(k x) / k: where k x is small as x times a series, whose slopes by k do not cancel."""
-    product = k * x
-    small = np.abs(product) < 0.5
-    near = small | (k == 0)  # where x may be infinite
-    apart = function(np.where(near, 1, product)) / np.where(near, 1, k)
-    return np.where(near, x * series(np.where(small, product, 0)), apart)
 
 
 def rel_entr(x: Any, y: Any) -> Any:
@@ -192,11 +193,15 @@ stdtr = elementwise(
 
 def _cosine_cdf(x: Any) -> Any:
     """Return (y - sin(y)) / (2 pi) with y = x + pi, by its series where that cancels."""
+
+    def near(y: Any) -> Any:
+        square, total = y * y, 1.0
+        for k in range(10, 0, -1):
+            total = 1 - square / ((2 * k + 2) * (2 * k + 3)) * total
+        return y * square * total / 6
+
     y = np.clip(math.pi + x, 0, 2 * math.pi)
-    near, total = np.square(np.minimum(y, 2)), 1.0
-    for k in range(10, 0, -1):
-        total = 1 - near / ((2 * k + 2) * (2 * k + 3)) * total
-    return np.where(y < 2, np.minimum(y, 2) * near * total / 6, y - np.sin(y)) / (2 * math.pi)
+    return piecewise(y < 2, y, 2, near, lambda y: y - np.sin(y)) / (2 * math.pi)
 
 
 def _choose(n: Any, k: Any) -> Any:
@@ -216,28 +221,6 @@ def _cosine_of_pi(x: Any) -> Any:
     rest = x - near
     far = np.abs(rest) > 0.25
     return np.where(far, np.sin(math.pi * (0.5 - np.abs(rest))), np.cos(math.pi * rest)) * (1 - 2 * (near % 2))
-
-
-def _exprel_series(x: Any) -> Any:
-    """Return expm1(x) / x for small x as a polynomial: its derivatives do not cancel."""
-    total: Any = 1.0
-    for k in range(21, 1, -1):
-        total = 1 + x / k * total
-    return total
-
-
-def _log1prel_series(x: Any) -> Any:
-    """Return log1p(x) / x for small x as a series of x / (2 + x), DLMF 4.6.4: its derivatives do not cancel."""
-    inverse = 1 / (2 + x)
-    square, total = np.square(x * inverse), 0.0
-    for k in range(41, 0, -2):
-        total = 1 / k + square * total
-    return 2 * inverse * total
-
-
-def _quotient(x: Any) -> Any:
-    apart = np.where(np.abs(x) < 1, 1, x)
-    return np.expm1(apart) / apart
 
 
 def _lambertw(z: Any, k: Any, tol: Any) -> Any:
@@ -267,13 +250,17 @@ def _lower_branch(x: Any) -> Any:
 
 
 def _scaled_exp1(x: Any) -> Any:
-    """Return x exp(x) E1(x), from 2 on by its continued fraction, DLMF 6.9.1."""
-    far, near = np.maximum(x, 2), np.minimum(x, 2)
-    fraction: Any = far + 81
-    for k in range(40, 0, -1):
-        fraction = far + 2 * k - 1 - k * k / fraction
-    small = near * np.exp(near) * compiled.expn(np.ones_like(near), np.where(near > 0, near, 1))
-    return np.where(x > 2, far / fraction, np.where(x > 0, small, np.where(x == 0, 0.0, np.nan)))
+    """Return x exp(x) E1(x), from 4 on by its continued fraction, DLMF 6.9.1."""
+
+    def far(x: Any) -> Any:
+        fraction: Any = x + 81
+        for k in range(40, 0, -1):
+            fraction = x + 2 * k - 1 - k * k / fraction
+        return x / fraction
+
+    at = np.where(x > 0, x, 4)
+    value = piecewise(at > 4, at, 4, far, lambda x: x * np.exp(x) * special.exp1(x))
+    return np.where(x > 0, value, np.where(x == 0, 0.0, np.nan))
 
 
 # -- moments of distributions
@@ -343,21 +330,21 @@ _FORMULAS: dict[str, Callable[..., Any]] = {
     "poch": _in_double(_poch),
     "binom": _in_double(_binom),
     "loggamma": lambda z: np.where(z >= 0, gammaln(z), np.nan),  # of real numbers below 0 it would be complex
-    "boxcox": lambda x, lmbda: _power_less_one(np.log(x), lmbda),
-    "boxcox1p": lambda x, lmbda: _power_less_one(np.log1p(x), lmbda),
-    "inv_boxcox": lambda y, lmbda: np.exp(_root_of_one_more(y, lmbda)),
-    "inv_boxcox1p": lambda y, lmbda: np.expm1(_root_of_one_more(y, lmbda)),
+    "boxcox": lambda x, lmbda: power_less_one(np.log(x), lmbda),
+    "boxcox1p": lambda x, lmbda: power_less_one(np.log1p(x), lmbda),
+    "inv_boxcox": lambda y, lmbda: np.exp(root_of_one_more(y, lmbda)),
+    "inv_boxcox1p": lambda y, lmbda: np.expm1(root_of_one_more(y, lmbda)),
     "powm1": lambda x, y: np.where(x > 0, np.expm1(xlogy(y, x)), np.power(x, y) - 1),
     "exp10": lambda x: np.power(10.0, floating(x)),
     "cosm1": lambda x: -2 * np.square(np.sin(0.5 * x)),
     "erfcinv": lambda q: np.where(
         q < 0.5, -ndtri(0.5 * q), np.where(q > 1.5, ndtri(1 - 0.5 * q), math.sqrt(2) * erfinv(1 - q))) / math.sqrt(2),
-    "rgamma": lambda x: np.where((x < -170) & (x == np.rint(x)), 0, np.where(
-        x < 0.5, _sine_of_pi(x) * gamma(1 - np.minimum(x, 0.5)) / math.pi, 1 / gamma(np.maximum(x, 0.5)))),
+    "rgamma": _rgamma,
     "gammasgn": lambda x: np.where(
         x == 0, np.copysign(1, x), np.where(
             x < 0, np.where(x == np.floor(x), np.nan, 1 - 2 * (np.floor(x) % 2)), np.where(x > 0, 1.0, x))),
-    "exprel": lambda x: np.where(np.abs(x) < 1, _exprel_series(x), np.where(x == np.inf, x, _quotient(x))),
+    "exprel": lambda x: piecewise(np.abs(x) < 1, x, 1, exprel_series, lambda x: np.where(
+        x == np.inf, x, np.expm1(x) / x)),
     "huber": lambda delta, r: np.where(
         delta < 0, np.inf, np.where(np.abs(r) <= delta, 0.5 * r * r, delta * (np.abs(r) - 0.5 * delta))),
     "pseudo_huber": lambda delta, r: np.where(delta < 0, np.inf, np.where(
@@ -391,8 +378,10 @@ _FORMULAS: dict[str, Callable[..., Any]] = {
         lambda x, a, b: np.exp(xlog1py(b - 1, -x) + xlogy(a - 1, x) - betaln(a, b))),
     "special._ufuncs._binom_pmf": _in_double(
         lambda x, n, p: np.exp(_choose(n, x) + xlogy(x, p) + xlog1py(n - x, -p))),
-    "special._ufuncs._binom_cdf": lambda x, n, p: np.where(x >= n, 1, betaincc(x + 1, np.maximum(n - x, 1), p)),
-    "special._ufuncs._binom_sf": lambda x, n, p: np.where(x >= n, 0, betainc(x + 1, np.maximum(n - x, 1), p)),
+    "special._ufuncs._binom_cdf": lambda x, n, p: np.where(
+        x >= n, 1, betaincc(x + 1, np.where(x < n, n - x, 1), p)),
+    "special._ufuncs._binom_sf": lambda x, n, p: np.where(
+        x >= n, 0, betainc(x + 1, np.where(x < n, n - x, 1), p)),
     "special._ufuncs._hypergeom_pmf": _in_double(lambda k, n, m, total: np.exp(
         _choose(n, k) + _choose(total - n, m - k) - _choose(total, m))),
     "special._ufuncs._kolmogp": compiled.kolmogorov_slope,
@@ -477,25 +466,45 @@ _FORMULAS |= {
 # -- spherical Bessel functions, DLMF 10.47 and 10.51.2
 
 
-def _spherical(of: Callable[..., Any], *, odd: bool) -> Callable[..., Any]:
-    """Make a spherical function of its cylindrical one; where that may be of numbers below 0 they are even or odd."""
+def _spherical(of: Callable[..., Any], sign: int) -> Callable[..., Any]:
+    """Make a spherical function of the first kind of its cylindrical one; near 0 by its series, 10.53.1 and 10.53.3."""
+
+    def series(n: Any, x: Any) -> Any:
+        total: Any = 1.0
+        for k in range(9, 0, -1):
+            total = 1 + sign * x * x / (2 * k * (2 * n + 2 * k + 1)) * total
+        return math.sqrt(0.25 * math.pi) * np.power(0.5 * x, n) / gamma(n + 1.5) * total
 
     def spherical(n: Any, x: Any) -> Any:
         n, x = floating(n), floating(x)
-        size = np.where(x == 0, 1, np.abs(x)) if odd else x
+        near = np.abs(x) < 1
+        size = np.where(near, 1, np.abs(x))
         value = np.sqrt(math.pi / (2 * size)) * of(n + 0.5, size)
-        signed = np.where((x < 0) & (n % 2 != 0), -value, value)
-        return np.where(x == 0, np.where(n == 0, 1.0, 0.0), signed) if odd else value
+        return np.where(near, series(n, np.where(near, x, 0)), np.where((x < 0) & (n % 2 != 0), -value, value))
 
     return spherical
 
 
-for _letter, _of, _sign in (
-    ("j", compiled.jv, -1), ("y", compiled.yv, -1), ("i", compiled.iv, 1), ("k", compiled.kv, -1),
-):
-    _value = _FORMULAS[f"special._ufuncs._spherical_{_letter}n"] = _spherical(_of, odd=_letter in "ji")
-    _FORMULAS[f"special._ufuncs._spherical_{_letter}n_d"] = lambda n, x, of=_value, sign=_sign: np.where(
-        x == 0, np.where(n == 1, 1 / 3, 0.0), n * of(n, x) / np.where(x == 0, 1, x) + sign * of(n + 1, x))
+def _singular(of: Callable[..., Any]) -> Callable[..., Any]:
+    """Make a spherical function of the second kind, which is infinite at 0, of its cylindrical one."""
+    return lambda n, x: np.sqrt(math.pi / (2 * floating(x))) * of(floating(n) + 0.5, floating(x))
+
+
+def _spherical_slope(of: Callable[..., Any], sign: int) -> Callable[..., Any]:
+    return lambda n, x: (n * of(np.abs(n - 1), x) + sign * (n + 1) * of(n + 1, x)) / (2 * n + 1)
+
+
+_SPHERICAL: dict[str, tuple[Any, Any]] = {
+    letter: (_function := _spherical(of, sign), _spherical_slope(_function, sign))
+    for letter, of, sign in (("j", compiled.jv, -1), ("i", compiled.iv, 1))
+} | {
+    letter: (_function := _singular(of), lambda n, x, of=_function: n / x * of(n, x) - of(n + 1, x))
+    for letter, of in (("y", compiled.yv), ("k", compiled.kv))
+}
+for _letter, (_value, _slope) in _SPHERICAL.items():
+    _FORMULAS[f"special._ufuncs._spherical_{_letter}n"] = _value
+    _FORMULAS[f"special._ufuncs._spherical_{_letter}n_d"] = _slope
+
 
 @answers(Late("spherical_kn"))
 def spherical_kn(n: Any, z: Any, derivative: bool = False) -> Any:
@@ -576,7 +585,7 @@ def factorial(n: Any, exact: Any = False, extend: str = "zero") -> Any:
     """As `scipy.special.factorial` of numbers that are no integers: exactness and complex numbers are refused."""
     _refuse_options("factorial", exact, extend)
     n = lift(n)
-    value = np.where(n < 0, 0, gamma(floating(np.maximum(n, 0)) + 1))
+    value = np.where(n < 0, 0, gamma(floating(np.where(n < 0, 0, n)) + 1))
     return value.astype(np.float64) if n.ndim else value
 
 
@@ -618,13 +627,11 @@ def stirling2(N: Any, K: Any, *, exact: Any = False) -> Any:
 
 @answers(Late("diric"))
 def diric(x: Any, n: Any) -> Any:
-    """As `scipy.special.diric`: a ratio of sines, and its limit where both are 0."""
+    """As `scipy.special.diric`: a ratio of sines, of which a factor is taken out that is 0 in both."""
     x, n = floating(x), floating(n)
-    half = 0.5 * x
-    turns = np.rint(half / math.pi)
-    near = np.abs(np.sin(half)) < 1e-7
-    ratio = np.sin(n * half) / (n * np.sin(np.where(near, 1.0, half)))
-    value = np.where(near, np.where((turns * (n - 1)) % 2 == 0, 1.0, -1.0), ratio)
+    turns = np.rint(x / (2 * math.pi))
+    rest = x / (2 * math.pi) - turns
+    value = np.where((turns * (n - 1)) % 2 == 0, 1, -1) * np.sinc(n * rest) / np.sinc(rest)
     return np.where((n <= 0) | (n != np.floor(n)), np.nan, value)
 
 

@@ -11,7 +11,7 @@ from symgrad.errors import UnsupportedError
 from symgrad.ops.arrays.joining import lift
 from symgrad.ops.declare.forms import Late, answers
 from symgrad.ops.elementwise.incomplete import tail_integral
-from symgrad.ops.elementwise.special import i0e, log1mexp, log_ndtr, ndtr, zeta
+from symgrad.ops.elementwise.special import i0e, log1mexp, log_ndtr, ndtr, power_less_one, root_of_one_more, zeta
 from symgrad.ops.numpy.reductions import floating
 from symgrad.ops.scipy.compiled import owens_t
 
@@ -75,6 +75,47 @@ def _truncated(side: str) -> Any:
 
 for _side in ("cdf", "sf"):
     answers(Late(f"stats._continuous_distns:truncnorm_gen._log{_side}"))(_truncated(_side))
+
+
+# -- shape parameters at 0, where SciPy has the limit alone, which has no slope by the parameter
+
+
+def _scaled(parameter: Any, x: Any) -> Any:
+    """Return a product, which is 0 where the parameter is 0 and x is infinite."""
+    return parameter * np.where((parameter == 0) & np.isinf(x), 0, x)
+
+
+@answers(Late("stats._continuous_distns:genextreme_gen._logpdf"))
+def extreme_log_density(_self: Any, x: Any, c: Any) -> Any:
+    x, c = np.broadcast_arrays(floating(x), floating(c))
+    product, root = _scaled(c, x), root_of_one_more(-x, c)
+    value = -np.exp(root) + np.where((c == 0) & (x == -np.inf), 0, root) - np.log1p(-product)
+    return np.where((c == 1) & (x == 1), 0, np.where((product == 1) | (product == -np.inf), -np.inf, value))
+
+
+@answers(Late("stats._continuous_distns:genpareto_gen._logpdf"))
+def pareto_log_density(_self: Any, x: Any, c: Any) -> Any:
+    x, c = np.broadcast_arrays(floating(x), floating(c))
+    return -(c + 1) * root_of_one_more(np.where((c == -1) & (x == 1), 0, x), c)
+
+
+@answers(Late("stats._continuous_distns:genpareto_gen._munp"))
+def pareto_moment(_self: Any, n: Any, c: Any) -> Any:
+    c = floating(c)
+    orders = range(1, int(n) + 1)
+    return np.where(c * n < 1, math.prod([k / (1 - k * c) for k in orders]), np.inf)
+
+
+for _name, _formula in {
+    "genextreme_gen._loglogcdf": lambda _self, x, c: root_of_one_more(-x, c),
+    "genextreme_gen._ppf": lambda _self, q, c: -power_less_one(np.log(-np.log(q)), c),
+    "genextreme_gen._isf": lambda _self, q, c: -power_less_one(np.log(-np.log1p(-q)), c),
+    "genpareto_gen._logsf": lambda _self, x, c: -root_of_one_more(x, c),
+    "skewnorm_gen._logpdf": lambda _self, x, a: math.log(math.sqrt(2 / math.pi)) - 0.5 * x * x + log_ndtr(
+        _scaled(a, x)),
+    "skewnorm_gen._pdf": lambda _self, x, a: math.sqrt(2 / math.pi) * np.exp(-0.5 * x * x) * ndtr(_scaled(a, x)),
+}.items():
+    answers(Late(f"stats._continuous_distns:{_name}"))(_formula)
 
 
 @answers(Late("stats._continuous_distns:skewnorm_gen._cdf"))
