@@ -235,6 +235,31 @@ gamma = elementwise(
     edges=(0.5, 1.0, 1e-8, 1e-100, 5.0, 170.0, inf, nan, -0.5, -2.5))
 
 
+def sine_of_pi(x: Any) -> Any:
+    """Return sin(pi x), to the last digit near its zeros."""
+    near = np.rint(x)
+    return np.sin(math.pi * (x - near)) * (1 - 2 * (near % 2))
+
+
+def cosine_of_pi(x: Any) -> Any:
+    """Return cos(pi x), to the last digit near its zeros."""
+    near = np.rint(x)
+    rest = x - near
+    far = np.abs(rest) > 0.25
+    return np.where(far, np.sin(math.pi * (0.5 - np.abs(rest))), np.cos(math.pi * rest)) * (1 - 2 * (near % 2))
+
+
+def _rgamma_slope(x: Any, y: Any) -> Any:
+    """Return -y digamma(x); left of 0.5 the slope of the reflection, of which y is 0 at the poles."""
+    return piecewise(x < 0.5, x, 0.5, lambda x: gamma(1 - x) * cosine_of_pi(x) - y * digamma(1 - x),
+                     lambda x: -y * digamma(np.where(y == 0, 1, x)))
+
+
+rgamma = elementwise(
+    numpy=Late("rgamma"), ddx=_rgamma_slope, c="sg_rgamma{f}({0})", sample=positive(),
+    edges=(0.0, -0.0, 0.5, 1.0, 1e-8, 5.0, 150.0, 171.0, 200.0, inf, nan, -0.5, -2.0, -2.5, -400.0))
+
+
 # -- incomplete gamma and beta functions
 
 def no_slope(name: str, parameter: str) -> NoGradient:
@@ -292,12 +317,26 @@ def _ratio(value: Any, x: Any, sign: int = 1, scale: Any = 1) -> Any:
     return np.where(small, 0.5 * scale * series, value / np.where(small, 1, x))
 
 
+def _far_slope(x: Any, order: int) -> Any:
+    """Return the slope of exp(-x) times I0 or I1 beyond 30, where it cancels: that of the series DLMF 10.40.1."""
+    coefficients = [1.0]
+    for k in range(1, 19):
+        coefficients.append(coefficients[-1] * ((2 * k - 1) ** 2 - 4 * order) / (8 * k))
+    inverse, total = 1 / x, 0.0
+    for k in range(18, -1, -1):
+        total = total * inverse + (k + 0.5) * coefficients[k]
+    return -total * inverse * np.sqrt(inverse / (2 * math.pi))
+
+
 i0e = elementwise(
-    numpy=Late("i0e"), ddx=lambda x, y: i1e(x) - np.sign(x) * y, c="sg_bessel_i{f}({0}, 0)",
-    edges=(*SPECIAL, 19.9, 20.1, -700.0))
+    numpy=Late("i0e"), ddx=lambda x, y: piecewise(
+        np.abs(x) > 30, x, 30, lambda x: np.sign(x) * _far_slope(np.abs(x), 0), lambda x: i1e(x) - np.sign(x) * y),
+    c="sg_bessel_i{f}({0}, 0)", edges=(*SPECIAL, 19.9, 20.1, -700.0))
 
 i1e: Elementwise = elementwise(
-    numpy=Late("i1e"), ddx=lambda x, y: i0e(x) - _ratio(y, x, scale=np.exp(-np.abs(x))) - np.sign(x) * y,
+    numpy=Late("i1e"), ddx=lambda x, y: piecewise(
+        np.abs(x) > 30, x, 30, lambda x: _far_slope(np.abs(x), 1),
+        lambda x: i0e(x) - _ratio(y, x, scale=np.exp(-np.abs(x))) - np.sign(x) * y),
     c="sg_bessel_i{f}({0}, 1)", edges=(*SPECIAL, 19.9, 20.1, -700.0))
 
 i0 = elementwise(

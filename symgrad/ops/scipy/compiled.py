@@ -92,6 +92,17 @@ def _declare(name: str, parameters: str, *slopes: Callable[..., Any]) -> Callabl
     return answers(Late(name, arity))(call)
 
 
+def _over_less_one(value: Any, x: Any, sign: int) -> Any:
+    """Return (J0(x) - 1) / x, or with I0; near 0 by the series, DLMF 10.2.2, whose slopes do not cancel."""
+    near = np.abs(x) < 1
+    at = np.where(near, x, 0)
+    square = at * at * (0.25 * sign)
+    total: Any = 1.0
+    for k in range(9, 1, -1):
+        total = 1 + square / (k * k) * total
+    return np.where(near, 0.25 * sign * at * total, (value - 1) / np.where(near, 1, x))
+
+
 def _over(value: Any, x: Any, limit: float = 0.0) -> Any:
     """Return a quotient by a variable, or its limit where that is 0."""
     zero = np.equal(x, 0)
@@ -137,8 +148,8 @@ log_wright_bessel: Any = _declare(
 
 itj0y0: Any = _declare("itj0y0", "x", lambda x, _y: special.j0(x), lambda x, _y: y0(x))
 iti0k0: Any = _declare("iti0k0", "x", lambda x, _y: special.i0(x), lambda x, _y: k0(x))
-it2j0y0: Any = _declare("it2j0y0", "x", lambda x, _y: _over(1 - special.j0(x), x), lambda x, _y: -y0(x) / x)
-it2i0k0: Any = _declare("it2i0k0", "x", lambda x, _y: _over(special.i0(x) - 1, x), lambda x, _y: -k0(x) / x)
+it2j0y0: Any = _declare("it2j0y0", "x", lambda x, _y: -_over_less_one(special.j0(x), x, -1), lambda x, _y: -y0(x) / x)
+it2i0k0: Any = _declare("it2i0k0", "x", lambda x, _y: _over_less_one(special.i0(x), x, 1), lambda x, _y: -k0(x) / x)
 itstruve0: Any = _declare("itstruve0", "x", lambda x, _y: struve(np.zeros_like(x), x))
 it2struve0: Any = _declare("it2struve0", "x", lambda x, _y: -struve(np.zeros_like(x), x) / x)
 itmodstruve0: Any = _declare("itmodstruve0", "x", lambda x, _y: modstruve(np.zeros_like(x), x))
@@ -250,8 +261,11 @@ def _hypergeometric(a: float, x: Any) -> Any:
     return hyp2f1(*[np.full_like(x, v) for v in (a, 1.5, 2)], x)
 
 
-ellipk: Any = _declare("ellipk", "m", lambda m, _y: PI / 8 * _hypergeometric(1.5, m))
-ellipe: Any = _declare("ellipe", "m", lambda m, _y: -PI / 8 * _hypergeometric(0.5, m))
+ellipk: Any = _declare("ellipk", "m", lambda m, y: piecewise(
+    np.abs(m) < 0.5, m, 0.5, lambda m: PI / 8 * _hypergeometric(1.5, m),
+    lambda m: (ellipe(m) - (1 - m) * y) / (2 * m * (1 - m))))
+ellipe: Any = _declare("ellipe", "m", lambda m, y: piecewise(
+    np.abs(m) < 0.5, m, 0.5, lambda m: -PI / 8 * _hypergeometric(0.5, m), lambda m: (y - ellipk(m)) / (2 * m)))
 
 
 def _ellipkm1_slope(p: Any, y: Any) -> Any:
@@ -467,8 +481,6 @@ for _name, _parameters, _names, _slopes in (
 
 def kolmogorov_slope(x: Any) -> Any:
     """Return the slope of the Kolmogorov distribution by the series of either side, DLMF 20.2.1 and 20.7.32."""
-
-
     def high(x: Any) -> Any:
         return sum([(-1) ** k * k * k * np.exp(-2 * np.square(k * x)) for k in range(1, 8)], 0.0) * 8 * x
 
@@ -486,8 +498,6 @@ kolmogorov: Any = _declare("kolmogorov", "x", lambda x, _y: kolmogorov_slope(x))
 
 def kolmogorov_chance(x: Any) -> Any:
     """Return the Kolmogorov distribution's cumulative function, which is 1 less the other one to the right alone."""
-
-
     def low(x: Any) -> Any:
         return math.sqrt(2 * PI) / x * sum([np.exp(-((2 * k - 1) * PI / x) ** 2 / 8) for k in range(1, 5)], 0.0)
 

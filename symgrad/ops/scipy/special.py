@@ -17,7 +17,7 @@ from symgrad.ops.declare.forms import Late, answers, elementwise, is_traced, loo
 from symgrad.ops.elementwise import special
 from symgrad.ops.elementwise.incomplete import student_slopes
 from symgrad.ops.elementwise.selection import piecewise, stop
-from symgrad.ops.elementwise.special import exprel_series, power_less_one, root_of_one_more
+from symgrad.ops.elementwise.special import cosine_of_pi, exprel_series, power_less_one, root_of_one_more, sine_of_pi
 from symgrad.ops.numpy.reductions import floating
 from symgrad.ops.scipy import compiled
 
@@ -33,7 +33,7 @@ def _one_dtype(op: Any) -> Callable[..., Any]:
     return call
 
 
-gamma, gammaln = _one_dtype(special.gamma), _one_dtype(special.gammaln)
+gamma, gammaln, rgamma = [_one_dtype(op) for op in (special.gamma, special.gammaln, special.rgamma)]
 gammainc, gammaincc = _one_dtype(special.gammainc), _one_dtype(special.gammaincc)
 betainc, betaincc = _one_dtype(special.betainc), _one_dtype(special.betaincc)
 ndtri, erfinv = _one_dtype(special.ndtri), _one_dtype(special.erfinv)
@@ -113,8 +113,8 @@ def _poch(z: Any, m: Any) -> Any:
     z, m = floating(z), floating(m)
     end = z + m
     low, left = z < 0.5, end < 0.5
-    sine = _sine_of_pi(z)
-    across = sine * _cosine_of_pi(m) + _cosine_of_pi(z) * _sine_of_pi(m)
+    sine = sine_of_pi(z)
+    across = sine * cosine_of_pi(m) + cosine_of_pi(z) * sine_of_pi(m)
     below = np.where(across == 0, 1, across)
     # both on one side: a quotient of gamma functions, and of sines, which is a sign where both are 0
     both, mixed = low & left, low ^ left
@@ -124,7 +124,8 @@ def _poch(z: Any, m: Any) -> Any:
     # one on either side: a product, or 1 over one
     product = _gammas((np.where(mixed, np.where(low, end, z), 1), np.where(mixed, np.where(low, 1 - z, 1 - end), 1)))
     apart = np.where(low, sine / math.pi * product, math.pi / below / product)
-    return np.where(_is_pole(end) & ~_is_pole(z), np.inf, np.where(mixed, apart, quotient))
+    infinite = _is_pole(end) & ~_is_pole(z) & ((sine == 0) | (m != np.rint(m)))  # and not by rounding
+    return np.where(infinite, np.inf, np.where(mixed, apart, quotient))
 
 
 def _binom(n: Any, k: Any) -> Any:
@@ -136,10 +137,10 @@ def _binom(n: Any, k: Any) -> Any:
     n, k = floating(n), floating(k)
     low, left, right = n < -0.5, k < -0.5, n - k < -0.5
     both, none = left & right, ~(left | right)
-    sine, cosine = _sine_of_pi(k), _cosine_of_pi(k)
-    below = np.where(low, _sine_of_pi(n), 1)
+    sine, cosine = sine_of_pi(k), cosine_of_pi(k)
+    below = np.where(low, sine_of_pi(n), 1)
     across = np.where(
-        low, cosine - sine * (_cosine_of_pi(n) / below), (_cosine_of_pi(n) * sine - _sine_of_pi(n) * cosine) / math.pi)
+        low, cosine - sine * (cosine_of_pi(n) / below), (cosine_of_pi(n) * sine - sine_of_pi(n) * cosine) / math.pi)
     factor = np.where(both, -sine * across / math.pi, np.where(
         left, np.where(low, sine / below, -sine / math.pi), np.where(right, across, 1)))
     first = np.where(both, -k, np.where(none, n - k + 1, np.where(low, -n, n + 1)))
@@ -160,13 +161,7 @@ def _gammas(above: Sequence[Any], below: Any = None) -> Any:
     logarithm = sum([sign * gammaln(x) for sign, x in zip(signs, every, strict=False)], 0.0)
     sign = math.prod([np.where((x < 0) & (np.floor(x) % 2 != 0), -1.0, 1.0).astype(x.dtype) for x in every])
     near = math.prod([gamma(x) for x in above])
-    return np.where(far, sign * np.exp(logarithm), near if below is None else near * _rgamma(below))
-
-
-def _rgamma(x: Any) -> Any:
-    """Return 1 / gamma(x), left of 0.5 by its reflection, of which the sine is 0 at the poles."""
-    value = piecewise(x < 0.5, x, 0.5, lambda x: _sine_of_pi(x) * gamma(1 - x) / math.pi, lambda x: 1 / gamma(x))
-    return np.where((x < -170) & (x == np.rint(x)), 0, value)
+    return np.where(far, sign * np.exp(logarithm), near if below is None else near * rgamma(below))
 
 
 @answers(Late("multigammaln"))
@@ -175,6 +170,18 @@ def multigammaln(a: Any, d: int) -> Any:
     terms = gammaln(a[..., None] - places)
     total = np.sum(terms, axis=-1) + 0.25 * d * (d - 1) * math.log(math.pi)
     return np.where(a > 0.5 * (d - 1), total, np.nan)  # where SciPy raises an error
+
+
+def _kl_div(x: Any, y: Any) -> Any:
+    """Return x log(x / y) - x + y; where they are close by the logarithm's series in their ratio, DLMF 4.6.4."""
+    apart = x - y
+    near = (np.minimum(x, y) > 0) & (np.abs(apart) < 0.25 * (x + y))
+    ratio = np.where(near, apart, 0) / np.where(near, x + y, 1)
+    square = ratio * ratio
+    total: Any = 0.0
+    for k in range(27, 1, -2):
+        total = (1 / k + total) * square
+    return np.where(near, apart * (ratio + (1 + ratio) * total), rel_entr(x, y) - x + y)
 
 
 def rel_entr(x: Any, y: Any) -> Any:
@@ -200,27 +207,14 @@ def _cosine_cdf(x: Any) -> Any:
             total = 1 - square / ((2 * k + 2) * (2 * k + 3)) * total
         return y * square * total / 6
 
-    y = np.clip(math.pi + x, 0, 2 * math.pi)
-    return piecewise(y < 2, y, 2, near, lambda y: y - np.sin(y)) / (2 * math.pi)
+    y = np.maximum(math.pi + np.where(x > 0, -x, x), 0)
+    left = piecewise(y < 2, y, 2, near, lambda y: y - np.sin(y)) / (2 * math.pi)
+    return np.where(x > 0, 1 - left, left)
 
 
 def _choose(n: Any, k: Any) -> Any:
     """Return the logarithm of a binomial coefficient."""
     return gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1)
-
-
-def _sine_of_pi(x: Any) -> Any:
-    """Return sin(pi x), to the last digit near its zeros."""
-    near = np.rint(x)
-    return np.sin(math.pi * (x - near)) * (1 - 2 * (near % 2))
-
-
-def _cosine_of_pi(x: Any) -> Any:
-    """Return cos(pi x), to the last digit near its zeros."""
-    near = np.rint(x)
-    rest = x - near
-    far = np.abs(rest) > 0.25
-    return np.where(far, np.sin(math.pi * (0.5 - np.abs(rest))), np.cos(math.pi * rest)) * (1 - 2 * (near % 2))
 
 
 def _lambertw(z: Any, k: Any, tol: Any) -> Any:
@@ -231,12 +225,22 @@ def _lambertw(z: Any, k: Any, tol: Any) -> Any:
     return (_lower_branch if int(k) else special.lambertw)(floating(z, np.float64))  # SciPy's of single is double
 
 
+_REST = -1.2428753672788363e-17
+"""What 1 / e is more than the double next to it."""
+
+
 def _lower_branch(x: Any) -> Any:
-    """Return W by Halley's steps from its series, DLMF 4.13.6 and 4.13.11; two of Newton's have the derivatives."""
+    """Return W by its series at -1 / e, DLMF 4.13.6, and elsewhere by Halley's steps from that one and 4.13.11.
+
+    Two of Newton's have the derivatives.
+    """
     inside = (x > -1 / math.e) & (x < 0)
     at = np.where(inside, x, -0.2)
-    root = np.sqrt(2 * np.maximum(1 + math.e * at, 0))
-    near = -1 - root * (1 + root * (1 / 3 + root * (11 / 72)))
+    root = np.sqrt(2 * math.e * (at + 1 / math.e + _REST))
+    series: Any = 0.0
+    for coefficient in (1963 / 204120, 680863 / 43545600, 221 / 8505, 769 / 17280, 43 / 540, 11 / 72, 1 / 3, 1):
+        series = (series + coefficient) * root
+    near = -1 - series
     log = np.log(-at)
     far = log - np.log(-np.minimum(log, -1)) * (1 - 1 / np.minimum(log, -1))
     w = np.where(at < -0.2, near, far)
@@ -246,6 +250,7 @@ def _lower_branch(x: Any) -> Any:
     w = stop(w)
     for _ in range(2):
         w = w - (w - at * np.exp(-w)) / (1 + w)
+    w = np.where(root < 0.01, near, w)
     return np.where(inside, w, np.where(x == 0, -np.inf, np.where(x == -1 / math.e, -1.0, np.nan)))
 
 
@@ -339,7 +344,6 @@ _FORMULAS: dict[str, Callable[..., Any]] = {
     "cosm1": lambda x: -2 * np.square(np.sin(0.5 * x)),
     "erfcinv": lambda q: np.where(
         q < 0.5, -ndtri(0.5 * q), np.where(q > 1.5, ndtri(1 - 0.5 * q), math.sqrt(2) * erfinv(1 - q))) / math.sqrt(2),
-    "rgamma": _rgamma,
     "gammasgn": lambda x: np.where(
         x == 0, np.copysign(1, x), np.where(
             x < 0, np.where(x == np.floor(x), np.nan, 1 - 2 * (np.floor(x) % 2)), np.where(x > 0, 1.0, x))),
@@ -348,7 +352,7 @@ _FORMULAS: dict[str, Callable[..., Any]] = {
     "huber": lambda delta, r: np.where(
         delta < 0, np.inf, np.where(np.abs(r) <= delta, 0.5 * r * r, delta * (np.abs(r) - 0.5 * delta))),
     "pseudo_huber": lambda delta, r: np.where(delta < 0, np.inf, np.where(
-        delta == 0, 0, r * r / (1 + np.sqrt(1 + np.square(r / np.where(delta == 0, 1, delta)))))),
+        delta == 0, 0, r * (delta * (r / (np.where(delta == 0, 1, delta) + np.hypot(delta, r)))))),
     "special._ufuncs._lambertw": _lambertw,
     "special._ufuncs._riemann_zeta": lambda x: 1 + compiled.zetac(x),
     "radian": lambda d, m, s: np.deg2rad(floating(d) + floating(m) / 60 + floating(s) / 3600),
@@ -356,7 +360,7 @@ _FORMULAS: dict[str, Callable[..., Any]] = {
     "agm": lambda a, b: np.where(a * b < 0, np.nan, (a + b) * (math.pi / 4) / compiled.ellipk(
         np.square((a - b) / (a + b)))),
     "entr": lambda x: np.where(x < 0, -np.inf, -xlogy(x, x)),
-    "rel_entr": rel_entr, "kl_div": lambda x, y: rel_entr(x, y) - x + y,
+    "rel_entr": rel_entr, "kl_div": _kl_div,
     # distributions
     "chdtr": lambda v, x: np.where(x < 0, np.nan, gammainc(0.5 * v, 0.5 * x)),
     "chdtrc": lambda v, x: np.where(x < 0, np.nan, gammaincc(0.5 * v, 0.5 * x)),

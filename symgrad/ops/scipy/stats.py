@@ -11,6 +11,7 @@ from symgrad.errors import UnsupportedError
 from symgrad.ops.arrays.joining import lift
 from symgrad.ops.declare.forms import Late, answers
 from symgrad.ops.elementwise.incomplete import tail_integral
+from symgrad.ops.elementwise.selection import stop
 from symgrad.ops.elementwise.special import i0e, log1mexp, log_ndtr, ndtr, power_less_one, root_of_one_more, zeta
 from symgrad.ops.numpy.reductions import floating
 from symgrad.ops.scipy.compiled import owens_t
@@ -148,7 +149,8 @@ def von_mises_cdf(kappa: Any, x: Any) -> Any:
     for n in range(54, 0, -1):
         ratio = 1 / (2 * n / np.where(small > 0, small, 1) + ratio)
         total = ratio * (np.sin(n * x) / n + total)
-    series = np.clip(0.5 + x / (2 * math.pi) + np.where(small > 0, total, 0) / math.pi, 0, 1)
+    series = 0.5 + x / (2 * math.pi) + np.where(small > 0, total, 0) / math.pi
+    series = series + stop(np.clip(series, 0, 1) - series)  # what is rounded beyond 0 and 1 keeps its slope
     normal = ndtr(math.sqrt(2 / math.pi) / i0e(kappa) * np.sin(0.5 * x))
     return np.where(kappa < 50, series, normal) + turns
 
