@@ -209,3 +209,17 @@ def test_numbers_whose_squares_overflow() -> None:
     slopes = sg.grad(lambda x: np.sum(sc.i0e(x) + 2 * sc.i1e(x)))(np.array([1e10, -1e10, 1e200]))
     want = -0.5 * np.array([3.0, 1.0, 3.0]) / np.sqrt(2 * np.pi) * np.array([1e-15, 1e-15, 1e-300])
     np.testing.assert_allclose(slopes, want, rtol=1e-9)
+
+
+def test_incomplete_functions_at_the_ends_of_their_domain() -> None:
+    """Densities there are powers of 0, whose slopes are finite from the second power on."""
+    a, b = np.array([1.0, 2.0, 3.0, 1.5, 900.0]), np.array([2.0, 3.0, 2.0, 2.5, 900.0])
+
+    def curved(function: Any) -> Any:
+        first = sg.grad(lambda x: np.sum(function(x)))
+        return sg.grad(lambda x: np.sum(first(x)))
+
+    zero = np.zeros(5)
+    np.testing.assert_allclose(curved(lambda x: sc.betainc(a, b, x))(zero), [-2, 12, 0, np.inf, 0], rtol=1e-14)
+    np.testing.assert_allclose(curved(lambda x: sc.betainc(a, b, x))(zero + 1), [-2, 0, -12, 0, 0], rtol=1e-14)
+    np.testing.assert_allclose(curved(lambda x: sc.gammainc(a, x))(zero), [-1, 1, 0, np.inf, 0], rtol=1e-14)

@@ -67,15 +67,23 @@ def _beta_slopes(a: Any, b: Any, both: Any, log: Any, log_rest: Any) -> Slopes:
 
 
 def gamma_density(a: Any, x: Any, order: int = 0) -> Any:
-    """Return the density of the gamma distribution, or a derivative of it by the shape."""
-    value = np.exp(OPS["xlogy"](a - 1, x) - x - OPS["gammaln"](a))
+    """Return the density of the gamma distribution, or a derivative of it by the shape; at 0 by a power."""
+    inside = x != 0
+    away = np.where(inside, x, 1)
+    value = np.where(
+        inside, np.exp(OPS["xlogy"](a - 1, away) - x - OPS["gammaln"](a)),
+        np.power(np.where(inside, 1, x), a - 1) * np.exp(-x - OPS["gammaln"](a)))
     return value * _bell((order, 0), _gamma_slopes(a, np.log(x)))
 
 
 def beta_density(a: Any, b: Any, x: Any) -> Any:
-    """Return the density of the beta distribution."""
+    """Return the density of the beta distribution; at its ends by powers, whose slopes are finite there."""
     log_beta = OPS["gammaln"](a) + OPS["gammaln"](b) - OPS["gammaln"](a + b)
-    return np.exp(OPS["xlogy"](a - 1, x) + OPS["xlog1py"](b - 1, -x) - log_beta)
+    inside = (x != 0) & (x != 1)
+    away, end = np.where(inside, x, 0.5), np.where(inside, 0.5, x)
+    return np.where(
+        inside, np.exp(OPS["xlogy"](a - 1, away) + OPS["xlog1py"](b - 1, -away) - log_beta),
+        np.power(end, a - 1) * np.power(1 - end, b - 1) * np.exp(np.minimum(-log_beta, 700)))
 
 
 def beta_slope(a: Any, b: Any, x: Any, y: Any, orders: Orders = (0, 0)) -> Any:
