@@ -17,6 +17,7 @@ from symgrad.ops.numpy.manipulation import static
 from symgrad.ops.numpy.sets import count_up, in_order, places_of
 from symgrad.trace.lines import user_line
 from symgrad.trace.nested import settled
+from symgrad.trace.numpy.selected import Selected
 
 
 def unique(
@@ -50,7 +51,16 @@ def unique(
     """
     load()
     x = lift(settled(ar))
-    values, order, first = in_order(x, equal_nan=equal_nan)
+    total: Any
+    if type(x) is Selected:
+        if return_inverse:
+            raise x.unknown("sg.unique of it, with return_inverse=True")
+        distinct: Any = np.unique(x, equal_nan=equal_nan)
+        order: Any = np.argsort(x)
+        values, order, first, total = distinct.values, order.values, distinct.mask, np.sum(x.mask)
+    else:
+        values, order, first = in_order(x, equal_nan=equal_nan)
+        total = np.size(x)
     n = shape_of(values)[0]
     take, run = _first(first, size), np.cumsum(first)
     found = [take(values, fill_value if fill_value is not None else values[0] if n != 0 else 0)]
@@ -60,7 +70,7 @@ def unique(
         found.append(np.reshape((run - 1)[np.argsort(order)], np.shape(x)))
     if return_counts:
         (length,) = checked_shape(size)
-        found.append(np.diff(_first(first, length + 1)(count_up(first, n), np.size(x))))
+        found.append(np.diff(_first(first, length + 1)(count_up(first, n), total)))
     return tuple(found) if len(found) > 1 else found[0]
 
 

@@ -135,9 +135,9 @@ def count_of_a_selection(x, y):
     return x[:2] * len(x[x > 1])
 
 
-@vector(ConcretizationError, "np.sort of it", "sums, means, variances, extrema")
+@vector(ConcretizationError, "arithmetic with an array", "sums, means, variances, extrema")
 def sorted_selection(x, y):
-    return np.sort(x[x > 1])
+    return np.sort(x[x > 1]) + y
 
 
 @vector(ConcretizationError, "np.sum of it, or with keywords")
@@ -145,9 +145,9 @@ def sum_of_a_selection_with_keywords(x, y):
     return np.sum(x[x > 1], where=y > 1)
 
 
-@vector(ConcretizationError, "an index into it")
-def element_of_a_selection(x, y):
-    return x[x > 1][0]
+@vector(ConcretizationError, "an index of a new axis")
+def new_axis_of_a_selection(x, y):
+    return x[x > 1][None]
 
 
 @vector(ConcretizationError, "a write into it", "np.where(mask, x, 0)")
@@ -156,9 +156,9 @@ def write_into_a_selection(x, y):
     chosen[...] = 0.5
 
 
-@vector(ConcretizationError, "np.sort of it")
+@vector(ConcretizationError, "np.partition of it")
 def method_of_a_selection(x, y):
-    x[x > 1].sort()
+    x[x > 1].partition(1)
 
 
 @vector(ConcretizationError, "a traced boolean mask as an index", "np.where(mask, x, 0)", args=(np.eye(3), X))
@@ -171,9 +171,9 @@ def mask_of_another_length(x, y):
     return np.sum(x[y > 1])
 
 
-@vector(SymgradError, "an index into it: numpy.unique(...) of traced values", "sg.unique(x, size=n)")
+@vector(SymgradError, "arithmetic with an array: numpy.unique(...) of traced values", "sg.unique(x, size=n)")
 def unique(x, y):
-    return np.unique(x)[0]
+    return np.unique(x) + y
 
 
 @vector(SymgradError, "numpy.where(...) of traced values", "sg.nonzero(mask, size=n)")

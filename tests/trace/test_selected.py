@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -90,6 +91,30 @@ ELEMENTS: dict[str, Any] = {
     "norms": lambda a, _: (np.linalg.norm(a, 3), np.linalg.norm(a, 1), np.linalg.norm(a, np.inf)),
     "each": lambda a, w: (np.sum(np.clip(a, 0.5, 1.5) * w), np.where(a > 1, a, 0 * w).sum(), a.round(1).sum()),
     "close": lambda a, w: (np.sum(1.0 * np.isclose(a, w)), np.sum(1.0 * np.isclose(a, w, rtol=2.0))),
+    "places": lambda a, w: (
+        a[0], a[-1] * w[1], a[np.argmax(w)], w[a.argmin()] + np.nanargmax(a), a[[0, -2]], a[-2:][0]),
+    "slices": lambda a, w: (
+        np.sum(a[1:] * w[:-1]), np.sum(a[::-1] * w), a[::2].sum(), np.prod(a[1:3]), np.sum(a[-2:]), np.sum(a[-2:-1]),
+        a[5:].sum(), np.sum(a[:5]), np.mean(a[1::2]), np.sum(a[1:][::-1] * w[1:])),
+    "running": lambda a, w: (
+        np.cumsum(a)[-1], np.sum(a.cumprod() * w), np.max(np.cumsum(a) - w), np.sum(np.maximum.accumulate(w) * a)),
+    "steps": lambda a, w: (
+        np.diff(a).sum(), np.sum(np.abs(np.diff(w)) * a[1:]), np.sum(np.diff(a, 2) ** 2), np.trapezoid(w, a)),
+    "sorts": lambda a, w: (np.sort(a)[1], np.sum(np.sort(a) * np.sort(w)[::-1]), np.sum(a[np.argsort(w)] * a)),
+    "covariances": lambda a, w: (
+        np.cov(a), np.cov(a, w), np.corrcoef(a, w), np.cov(np.stack([a, w]), ddof=0), np.cov(a, aweights=w + 2),
+        np.corrcoef(np.column_stack([a, w]), rowvar=False), np.vstack([a, w]) @ a),
+    "histograms": lambda a, w: (
+        np.histogram(a, [0.0, 1, 3])[0], *np.histogram(a, 4), np.histogram(a, 3, (0, 2), density=True)[0],
+        np.histogram(a, 3, (0, 2), weights=w)[0], *np.histogram2d(a, w, 2),
+        np.bincount(np.floor(a).astype(int), minlength=4), np.bincount(np.floor(a).astype(int), w, minlength=4)),
+    "fits": lambda a, w: (np.polyfit(a, w, 1), np.polyfit(a, a * w, 1, w=w + 2)),
+    "chosen": lambda a, w: (a[a > 1].sum(), np.mean(w[(a > 0.5) & (w < 3)]), np.sum(a[w > 0] * w[w > 0])),
+    "at tables": lambda a, _: (
+        np.sum(np.interp(a, [0.0, 1, 3], [0.0, 2, 3])), np.sum(np.digitize(a, [0.5, 2])), np.sum(np.isin(a, [1.2])),
+        np.sum(np.polyval([1.0, 2.0], a)), np.sum(np.searchsorted([0.5, 2.0], a)), np.sum(np.ones_like(a) + a.ravel())),
+    "sets": lambda a, w: (np.unique(np.floor(a)).sum(), np.sum(np.unique(a)), np.unique(np.rint(w)).size * a.sum()),
+    "weights": lambda a, w: (np.quantile(a, [0.2, 0.7], weights=w + 2, method="inverted_cdf"), np.sum(np.array(a))),
     "kept": lambda a, w: (np.sum(w * (a - a.mean(keepdims=True)) ** 2), (w / np.max(w, keepdims=True)).sum()),
 }
 ROWS: dict[str, Any] = {
@@ -100,6 +125,17 @@ ROWS: dict[str, Any] = {
     "centred": lambda X, _: (np.sum((X - X.mean(axis=0)) ** 2), np.sum((X - X.max(axis=0, keepdims=True)) ** 3)),
     "products": lambda X, y: (np.sum((X @ np.arange(4.0) - y) ** 2), np.mean(np.dot(X, np.ones(4)) * y), y @ X),
     "transposes": lambda X, y: (X.T @ X, X.T @ y, np.dot(X.T, y), np.linalg.solve(X.T @ X + np.eye(4), X.T @ y)),
+    "columns": lambda X, y: (
+        X[:, 0] @ y, np.sum(X[:, 1:]), np.sum(X[:, :2] * y[:, None]), X[0], X[-1, 1:], X[:, [1, 0]].sum(),
+        X[[1, 0], 1:], X[y > 1][0, :2]),
+    "in order": lambda X, y: (
+        np.cumsum(X, axis=0)[-1], np.argmax(X, axis=0) * y.sum(), np.sum(np.diff(X, axis=0)), np.sort(X, axis=0)[0],
+        np.sum(np.sort(X)[:, 0] * y), X[np.argsort(y)][0, 1:], np.argmax(X) * y[0], np.sum(np.cumsum(X, axis=1) * X)),
+    "histograms": lambda X, y: (
+        *np.histogram(X, 3), *np.histogramdd(X[:, :2], 2)[1], np.histogramdd(X[:, :2], [2, 3])[0],
+        np.histogram2d(y, X[:, 0], [2, 3], ((-1.2, 3.3), (-1, 1.5)))[0],
+        np.quantile(X, 0.3, 0, weights=y, method="inverted_cdf")),
+    "covariances": lambda X, y: (np.cov(X.T), np.cov(X, rowvar=False), np.corrcoef(X.T), np.polyfit(y, X, 1)[0]),
     "each row": lambda X, y: (np.prod(X.sum(axis=1)), np.sum(np.linalg.norm(X, axis=-1) * y), X.max(axis=1).max()),
 }
 WHOLE: dict[str, Any] = {
@@ -154,15 +190,82 @@ def test_of_no_element(compiler: str | None):
     options = sg.Options(compiler=compiler)
     for name in ("mean", "median", "average"):
         assert np.isnan(sg.jit(of_function(name, 9.0), options=options)(X))
-    for name in ("max", "min", "ptp", "nanmax"):
+    for name in ("max", "min", "ptp", "nanmax", "argmax", "nanargmin"):
         with pytest.raises(IndexError, match=r"test_selected.py"):
             sg.jit(of_function(name, 9.0), options=options)(X)
+    for fun in (lambda x: x[x > 1][2], lambda x: x[x > 1][-3], lambda x: np.cumsum(x[x > 9])[-1]):
+        with pytest.raises(IndexError, match=r"test_selected.py"):
+            sg.jit(fun, options=options)(X)
+    for fun in (lambda x: np.sum(np.cumsum(x[x > 9])), lambda x: np.sum(np.diff(x[x > 2])),
+                lambda x: np.sort(x[x > 9]).sum(), lambda x: np.histogram(x[x > 9], 3, (0, 1))[0].sum(),
+                lambda x: np.unique(x[x > 9]).size):
+        assert sg.jit(fun, options=options)(X) == fun(X) == 0
     assert sg.jit(lambda x: np.max(x[x > 9], initial=2.0), options=options)(X) == 2.0
 
 
+@pytest.mark.parametrize("compiler", COMPILERS)
+def test_the_order_of_what_has_equals_and_nans(compiler: str | None):
+    options = sg.Options(compiler=compiler)
+    values = ([3.0, 0, 255, 3, 0], [2, np.nan, 1, np.nan, 1], [np.inf, -np.inf, 1, np.inf, -np.inf])
+    for name, dtype in product(("argmax", "argmin", "nanargmax", "nanargmin", "sort", "argsort", "unique"), "dlB"):
+        def fun(x: Any, k: Any, name: str = name) -> Any:
+            made = getattr(np, name)(x[k > 0])
+            return made if np.ndim(made) == 0 else (made[0], made[-1], np.sum(np.clip(np.nan_to_num(made), 1, 9)))
+
+        compiled = sg.jit(fun, options=options)
+        masks = ([1, 1, 1, 1, 1], [0, 1, 0, 1, 1], [1, 0, 0, 0, 1])
+        for given, chosen in product(values if dtype == "d" else values[:1], masks):
+            x, k = np.array(given, dtype), np.array(chosen)
+            np.testing.assert_array_equal(compiled(x, k), fun(x, k), f"{name} of {x[k > 0]}")
+    distinct = sg.jit(lambda x, k: sg.unique(x[k > 0], size=4, fill_value=-1.0), options=options)
+    x, k = np.array([3.0, 9, 1, 3, 9]), np.array([1, 0, 1, 1, 0])
+    np.testing.assert_array_equal(distinct(x, k), [1, 3, -1, -1])
+    counted = sg.jit(lambda x, k: sg.unique(x[k > 0], True, return_counts=True, size=3), options=options)
+    np.testing.assert_array_equal(counted(x, k), ([1, 3, 1], [1, 0, 1], [1, 2, 0]))
+
+
+@pytest.mark.parametrize("compiler", COMPILERS)
+def test_what_is_in_order_is_written_through_the_mask(compiler: str | None):
+    def fun(x: Any, A: Any) -> Any:
+        y, B = x.copy(), A.copy()
+        own = x[x > 0]
+        own.sort()
+        y[x > 0] = own
+        y[x < 1] = np.cumsum(x[x < 1])[::-1]
+        B[A > 0] = np.sort(A[A > 0])
+        return y, B
+
+    for found, wanted in zip(sg.jit(fun, options=sg.Options(compiler=compiler))(X, M), fun(X, M), strict=True):
+        np.testing.assert_allclose(found, wanted, rtol=1e-15)
+
+
+def test_least_squares_of_what_is_selected_have_a_remedy():
+    def of_selected(x: Any) -> Any:
+        return np.linalg.lstsq(np.stack([x, x * x], 1)[x > 0], x[x > 0])[0]
+
+    def remedy(x: Any) -> Any:
+        A, y, mask = np.stack([x, x * x], 1), np.sin(x), x > 0
+        return np.linalg.lstsq(np.where(mask[:, None], A, 0), np.where(mask, y, 0))[0], np.linalg.solve(
+            A[mask].T @ A[mask], A[mask].T @ y[mask])
+
+    with pytest.raises(ConcretizationError, match=r"np.linalg.lstsq\(np.where\(mask\[:, None\], A, 0\)"):
+        sg.jit(of_selected)(X)
+    for found in sg.jit(remedy)(X):
+        np.testing.assert_allclose(found, np.linalg.lstsq(np.stack([X, X * X], 1)[X > 0], np.sin(X[X > 0]))[0])
+
+
 NEED_MORE: list[Any] = [
-    lambda x: np.dot(x[x > 0], 2.0), lambda x: x[x > 0] @ x[x > 1], lambda x: np.cumsum(x[x > 0])[-1],
-    lambda x: np.linalg.norm(x[x > 0], -1), lambda x: np.argmax(x[x > 0]), lambda x: np.sum(x[x > 0], where=x > 1),
+    lambda x: np.dot(x[x > 0], 2.0), lambda x: x[x > 0] @ x[x > 1], lambda x: np.cumsum(x[x > 0]),
+    lambda x: np.linalg.norm(x[x > 0], -1), lambda x: x[x > 0][None, :], lambda x: x[x > 0][:1:-1],
+    lambda x: x[x > 0][np.arange(3) > 1], lambda x: np.cov(x[x > 0], x), lambda x: x[x > 0][1:] + x[x > 0],
+    lambda x: np.polyfit(x[x > 0], x[x > 0], 1, cov=True), lambda x: sg.unique(x[x > 0], return_inverse=True, size=2),
+    lambda x: np.array_equal(x[x > 0], x[x > 0]), lambda x: np.sum(np.cumsum(np.outer(x, x)[x > 0])),
+    lambda x: np.sum(np.sort(np.outer(x, x)[x > 0], axis=None)), lambda x: np.sum(np.cov(np.outer(x, x)[x > 0])),
+    lambda x: np.cov(np.outer(x, x)[x > 0].T, rowvar=False), lambda x: np.histogram(x, x[x > 0])[0],
+    lambda x: np.stack([np.outer(x, x)[x > 0], np.outer(x, x)[x > 0]]).sum(), lambda x: x[x > 0][x[x > 1] > 2].sum(),
+    lambda x: np.polyfit(x[x > 0], x[x > 0], 1, full=True)[1], lambda x: np.stack([x[x > 0], x[x > 0]], dtype=float),
+    lambda x: np.quantile(np.outer(x, x)[x > 0], 0.3, 1, weights=x[x > 0], method="inverted_cdf"),
+    lambda x: np.sum(x[x > 0], where=x > 1),
     lambda x: np.dot(np.ones(5), x[x > 0]), lambda x: np.matmul(x[x > 0], np.ones(3)), lambda x: x[x > 0] * np.ones(5),
     lambda x: np.average(x[x > 0], weights=np.ones(5)), lambda x: np.average(np.ones(5), weights=x[x > 0]),
     lambda x: np.sum(x[x > 0] + np.outer(x, x)[x > 0]), lambda x: np.inner(x[x > 0], np.outer(x, x)[x > 0]),

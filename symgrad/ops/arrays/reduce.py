@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,11 @@ def first_value(how: How, dtype: np.dtype[Any]) -> Any:
     if dtype.kind == "b":
         return how == How.MINIMUM
     return np.iinfo(dtype).min if how == How.MAXIMUM else np.iinfo(dtype).max
+
+
+def nan_or_first(how: How) -> Callable[[np.dtype[Any]], Any]:
+    """Return what gives NaN, which comes last in every order, for floating point, else what reductions start from."""
+    return lambda dtype: np.nan if dtype.kind == "f" else first_value(how, dtype)
 
 
 def reduction_body(node: Node, how: How) -> Body:

@@ -170,8 +170,8 @@ def _positions(name: str) -> Any:
     return position
 
 
-answers(np.argmax)(_positions("argmax"))
-answers(np.argmin)(_positions("argmin"))
+answers(np.argmax, neutral={"a": partial(first_value, How.MAXIMUM)})(_positions("argmax"))
+answers(np.argmin, neutral={"a": partial(first_value, How.MINIMUM)})(_positions("argmin"))
 
 
 @answers(np.count_nonzero, neutral={"a": 0})

@@ -102,12 +102,17 @@ def in_order(x: Any, *, equal_nan: bool = True) -> tuple[Any, Any, Any]:
     x = np.ravel(lift(x))
     order = np.argsort(x, stable=True)
     values = x[order]
-    places = count_up(x, shape_of(x)[0])
+    return values, order, first_of_equal(values, equal_nan=equal_nan)
+
+
+def first_of_equal(values: Any, *, equal_nan: bool = True) -> Any:
+    """Return which of the elements in order differ from the one before."""
+    places = count_up(values, shape_of(values)[0])
     before = values[np.maximum(places - 1, 0)]
     other = values != before
-    if equal_nan and x.dtype.kind == "f":
+    if equal_nan and values.dtype.kind == "f":
         other = other & ~(np.isnan(values) & np.isnan(before))
-    return values, order, (places == 0) | other
+    return (places == 0) | other
 
 
 @answers(np.unique)

@@ -9,9 +9,11 @@ from typing import Any
 import numpy as np
 
 from symgrad.errors import ArgumentError, ArgumentValueError, ShapeError
+from symgrad.ir.index.notation import How
 from symgrad.ops.arrays.copies import an_array, promoted
 from symgrad.ops.arrays.indexing import gather
 from symgrad.ops.arrays.joining import along_axis, lift
+from symgrad.ops.arrays.reduce import nan_or_first
 from symgrad.ops.arrays.sorting import argsort, searchsorted, sort_key
 from symgrad.ops.declare.forms import INT, OPS, answers, dims, is_traced, normal_axis, refuse, shape_of
 from symgrad.ops.numpy.manipulation import static
@@ -46,14 +48,14 @@ def _among(kth: Any, made: Any, axis: Any) -> Any:
     return made
 
 
-@answers(np.argsort)
+@answers(np.argsort, neutral={"a": nan_or_first(How.MINIMUM)})
 def argsort_answer(a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *, stable: Any = None) -> Any:
     refuse("argsort", order=order)
     _, places, k = _order_in(a, axis)
     return np.moveaxis(places, -1, k)
 
 
-@answers(np.sort)
+@answers(np.sort, neutral={"a": nan_or_first(How.MINIMUM)})
 def sort(a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *, stable: Any = None) -> Any:
     refuse("sort", order=order)
     if axis is not None:

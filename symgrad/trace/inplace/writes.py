@@ -92,9 +92,7 @@ def masked(x: Tracer, mask: Tracer, value: Any) -> Node:
     trace = x.owner
     mask = leading(mask, x)
     if type(value) is Selected:
-        if as_node(trace, value.mask) is not mask.node:
-            raise value.unknown("an assignment of it through another mask")
-        value = value.values
+        value = value.behind(mask)
     elif np.shape(value) and not (len(np.shape(value)) <= x.ndim - mask.ndim):
         raise MutationError(
             "an assignment of an array through a traced mask: how many elements it takes depends on values",

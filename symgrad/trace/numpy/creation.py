@@ -88,8 +88,10 @@ def _stacked(value: Any, dtype: Any, name: str) -> Any:
         raise located(error) from None
 
 
-def _new_copy(x: Any) -> Tracer:
-    return as_array(Tracer(as_node(_trace(), x), _trace()))  # type: ignore[no-any-return]
+def _new_copy(x: Any) -> Any:
+    if hasattr(type(x), "front"):  # what a traced mask selects
+        return x.again(x.values)
+    return as_array(Tracer(as_node(_trace(), x), _trace()))
 
 
 def _array(original: Any, object: Any, dtype: Any = None, *, ndmin: Any = 0, **how: Any) -> Any:  # NumPy's names

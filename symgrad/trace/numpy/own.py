@@ -40,7 +40,7 @@ from symgrad.ir.index.notation import How
 from symgrad.ir.node import Node
 from symgrad.ops.arrays.copies import checked_shape, filled, promoted
 from symgrad.ops.arrays.joining import holds_traced, lift, traced_among
-from symgrad.ops.arrays.reduce import first_value
+from symgrad.ops.arrays.reduce import nan_or_first
 from symgrad.ops.arrays.views import broadcast_to, reshape
 from symgrad.ops.declare.forms import ANSWERS, UNSET, answers, is_traced, is_unset, normal_axis, shape_of
 from symgrad.ops.numpy import padding
@@ -320,7 +320,7 @@ for _function in (
     np.diagflat, np.diff, np.ediff1d, np.fix, np.flatnonzero, np.flip, np.fliplr, np.flipud, np.full_like, np.geomspace,
     np.gradient, np.i0, np.imag, np.insert, np.isclose, np.iscomplex, np.iscomplexobj, np.isneginf, np.isposinf,
     np.isreal, np.isrealobj, np.kron, np.linspace, np.logspace, np.matrix_transpose, np.meshgrid, np.moveaxis,
-    np.nan_to_num, np.nanargmax, np.nanargmin, np.nancumprod, np.nancumsum, np.nanmean, np.nanmin, np.nanprod,
+    np.nan_to_num, np.nancumprod, np.nancumsum, np.nanmean, np.nanmin, np.nanprod,
     np.nansum, np.nanvar, np.ndim, np.outer, np.poly, np.polyadd, np.polyder, np.polyint, np.polysub, np.polyval,
     np.ptp, np.real, np.real_if_close, np.resize, np.rollaxis, np.rot90, np.shape, np.trapezoid, np.tril_indices_from,
     np.triu_indices_from, np.union1d, np.unique_all, np.unique_counts, np.unique_inverse, np.unique_values, np.unwrap,
@@ -357,12 +357,10 @@ def _nan_extremum(own: Any, reduce: Any) -> Any:
     return extremum
 
 
-def _nan_or(how: How) -> Any:
-    return lambda dtype: np.nan if dtype.kind == "f" else first_value(how, dtype)
-
-
-answers(np.nanmax, neutral={"a": _nan_or(How.MAXIMUM)})(_nan_extremum(by_numpy(np.nanmax), np.max))
-answers(np.nanmin, neutral={"a": _nan_or(How.MINIMUM)})(_nan_extremum(by_numpy(np.nanmin), np.min))
+for _function, _reduce, _how in ((np.nanmax, np.max, How.MAXIMUM), (np.nanmin, np.min, How.MINIMUM)):
+    answers(_function, neutral={"a": nan_or_first(_how)})(_nan_extremum(by_numpy(_function), _reduce))
+for _function, _how in ((np.nanargmax, How.MAXIMUM), (np.nanargmin, How.MINIMUM)):
+    answers(_function, neutral={"a": nan_or_first(_how)})(by_numpy(_function))
 
 
 @answers(np.average, neutral={"a": 0, "weights": 0})
