@@ -10,6 +10,7 @@ import optree
 import pytest
 
 import symgrad as sg
+import symgrad.api.answers.unknown_extents
 from symgrad.errors import ConcretizationError, NoGradient, ShapeError, SymgradError
 from symgrad.ir.evaluate import evaluate
 from symgrad.ir.verify import verify
@@ -203,6 +204,36 @@ def test_folds_from_the_front(ufunc: np.ufunc) -> None:
     np.testing.assert_allclose(parts, [ufunc.accumulate(x)[2], ufunc(x[3], x[4])], rtol=1e-14)
     slope = richardson(lambda h: ufunc.accumulate(x + h * x)[-1], 1e-3)
     np.testing.assert_allclose(sg.grad(ufunc.reduce)(x) @ x, slope, rtol=1e-9)
+
+
+@pytest.mark.parametrize("ufunc", [np.add, np.maximum, np.subtract, np.logaddexp])
+def test_reduceat_of_traced_indices(ufunc: np.ufunc) -> None:
+    """Parts of rising indices, with equal ones, of vectors and along axes; others are refused at the call."""
+    def parts(x: Any, indices: Any) -> Any:
+        return ufunc.reduceat(x, indices), ufunc.reduceat(np.outer(x[:3], x), indices, axis=1)
+
+    x = np.linspace(0.2, 2, 9) ** 2
+    compiled = [sg.jit(parts), sg.jit(parts, specs=("f64[n]", "i64[k]"), options=sg.Options(compiler="none"))]
+    for indices in ([0, 3, 3, 7], [2, 2], [8], [4, 5, 8]):
+        given = np.array(indices)
+        for each in compiled:
+            for found, wanted in zip(each(x, given), parts(x, given), strict=True):
+                np.testing.assert_allclose(found, wanted, rtol=1e-14)
+        slope = richardson(lambda h: ufunc.reduceat(x + h * x, given), 1e-3)  # noqa: B023
+        np.testing.assert_allclose(sg.jacfwd(lambda x: ufunc.reduceat(x, given))(x) @ x, slope, rtol=1e-8, atol=1e-9)  # noqa: B023
+    for indices in ([3, 1], [0, 9], [-1, 2]):
+        with pytest.raises(IndexError, match=r"test_answers.py"):
+            compiled[0](x, np.array(indices))
+
+
+@pytest.mark.parametrize("ufunc", [np.add, np.multiply, np.maximum])
+def test_reduceat_of_small_integers(ufunc: np.ufunc) -> None:
+    for given in (np.array([200, 100, 7], np.uint8), np.array([1, 1, 0]) > 0):
+        wanted = ufunc.reduceat(given, [0, 2])
+        known = sg.jit(lambda x: ufunc.reduceat(x, [0, 2]))(given)
+        for found in (known, sg.jit(ufunc.reduceat)(given, np.array([0, 2]))):
+            np.testing.assert_array_equal(found, wanted)
+            assert found.dtype == wanted.dtype
 
 
 def test_every_function_is_tried() -> None:

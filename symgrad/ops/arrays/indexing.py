@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.errors import ArgumentValueError, DtypeError, ShapeError, UnsupportedError
+from symgrad.errors import ArgumentValueError, DtypeError, ShapeError
 from symgrad.ir.index import shapes
 from symgrad.ir.index.notation import SURE, Access, Axis, Body, How, IndexValue, Lookup, Role, Statement, axes_of
 from symgrad.ir.index.shapes import Shape
@@ -247,11 +247,9 @@ def take(a: Any, indices: Any, axis: Any = None, out: Any = None, mode: str = "r
     if mode not in {"wrap", "clip", "raise"}:
         raise ArgumentValueError(f"clipmode must be one of 'clip', 'raise', or 'wrap' (got {mode!r})")
     if mode != "raise":
-        extent = shape_of(a)[k]
-        if type(extent) is not int:
-            raise UnsupportedError(
-                f"np.take(..., mode={mode!r}) along an unknown extent", instead="np.clip of the indices"
-            )
+        extent = a.shape[k]
+        if type(shape_of(a)[k]) is not int:
+            a.owner.require(0, shape_of(a)[k], "cannot do a non-empty take from an empty axes.")
         wraps = mode == "wrap"
         indices = np.remainder(indices, extent) if wraps else np.minimum(np.maximum(indices, 0), extent - 1)
     if not is_traced(indices) and indices.ndim == 0:

@@ -100,6 +100,10 @@ PARTS = "the real and the imaginary part as two real arrays, in formulas of real
 """What is written in the place of complex numbers."""
 
 
+LOOPS: dict[str, Callable[..., Any]] = {}
+"""What goes along an axis whose extent is unknown, a loop or a batch, which `api` makes: ``scan`` and ``vmap``."""
+
+
 def enter(op: AnyOp) -> AnyOp:
     """Enter an op into the table of all."""
     if op.name in OPS:

@@ -75,19 +75,28 @@ def _vectors(name: str, a: Any, v: Any) -> tuple[Any, Any]:
     return a if a.dtype == kind else a.astype(kind), v if v.dtype == kind else v.astype(kind)
 
 
-def _is_shorter(a: Any, v: Any, mode: str) -> bool:
-    """Whether a vector is shorter than another; of open extents calls where it is otherwise are compiled apart."""
+def _is_shorter(a: Any, v: Any, mode: str) -> bool | None:
+    """Whether a vector is shorter than another; of open extents calls where it is otherwise are compiled apart.
+
+    None where each of them may be the larger one.
+    """
     n, m = shape_of(a)[0], shape_of(v)[0]
     if type(n) is type(m) is int or n == m:
         return bool(n < m)
     owner = (a if is_traced(a) else v).owner
     larger = owner.greater(n, m, f'mode="{mode}"', strictly=False)
     if larger is None or (mode == "same" and type(m if larger else n) is not int):
-        raise UnsupportedError(
-            f'mode="{mode}" needs to know which of the lengths {n} and {m} is greater',
-            instead='mode="full" and a slice',
-        )
+        return None
     return not larger
+
+
+def _cut_between(full: Any, n: Any, m: Any, mode: str) -> Any:
+    """Cut a convolution out of the full one, of whichever vector is the longer one."""
+    import sympy
+
+    longer, shorter = sympy.Max(n, m), sympy.Min(n, m)
+    return sliced(full, 0, shorter - 1, longer - shorter + 1) if mode == "valid" else _cut_middle(
+        full, shorter, longer, mode)
 
 
 def _cut_middle(full: Any, shorter: Any, longer: Any, mode: str) -> Any:
@@ -102,7 +111,10 @@ def convolve_answer(a: Any, v: Any, mode: str = "full") -> Any:
     a, v = _vectors("np.convolve", a, v)
     if mode == "full":
         return convolve(a, v)
-    if _is_shorter(a, v, mode):
+    shorter = _is_shorter(a, v, mode)
+    if shorter is None:
+        return _cut_between(convolve(a, v), shape_of(a)[0], shape_of(v)[0], mode)
+    if shorter:
         a, v = v, a
     if mode == "valid":
         return slide(a, flipped(v, (0,)))
@@ -117,7 +129,15 @@ def correlate(a: Any, v: Any, mode: str = "valid") -> Any:
     a, v = _vectors("np.correlate", a, v)
     if mode == "full":
         return convolve(a, flipped(v, (0,)))
-    if _is_shorter(a, v, mode):
+    shorter = _is_shorter(a, v, mode)
+    if shorter is None and mode == "valid":
+        return _cut_between(convolve(a, flipped(v, (0,))), shape_of(a)[0], shape_of(v)[0], mode)
+    if shorter is None:
+        raise UnsupportedError(
+            f'np.correlate(..., mode="{mode}") needs to know which of the lengths {shape_of(a)[0]} and '
+            f'{shape_of(v)[0]} is greater', instead='mode="full" and a slice, or np.convolve(a, v[::-1], mode)',
+        )
+    if shorter:
         return flipped(correlate(v, a, mode), (0,))
     if mode == "valid":
         return slide(a, v)

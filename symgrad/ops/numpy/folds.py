@@ -6,14 +6,18 @@ last one for `np.power.reduce` of neighbours in memory, and the like for `np.arc
 
 from __future__ import annotations
 
+import itertools
 import operator
 from typing import Any
 
 import numpy as np
 
 from symgrad.errors import ArgumentValueError, UnsupportedError
+from symgrad.ops.arrays.copies import filled
 from symgrad.ops.arrays.joining import lift
-from symgrad.ops.declare.forms import UNSET, is_unset, normal_axes, normal_axis, shape_of
+from symgrad.ops.arrays.views import sliced
+from symgrad.ops.declare.forms import LOOPS, UNSET, is_unset, normal_axes, normal_axis, shape_of
+from symgrad.ops.numpy.reductions import require_some
 
 ASSOCIATIVE = frozenset({np.fmax, np.fmin, np.maximum, np.minimum})
 """Beside those that have an identity."""
@@ -23,26 +27,34 @@ def _reorderable(ufunc: np.ufunc) -> bool:
     return ufunc.identity is not None or ufunc in ASSOCIATIVE
 
 
-def _fold_elements(name: str, ufunc: np.ufunc, a: Any, axis: Any) -> tuple[Any, int, int]:
-    """Return an array of the loop's dtype with the axis in front, the axis, and its known extent."""
+def part_dtype(ufunc: np.ufunc, dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """Return in what ``ufunc.reduceat`` computes: sums and products of small integers are long, as in `np.sum`."""
+    return np.add.reduce(np.zeros(0, dtype)).dtype if ufunc in {np.add, np.multiply} else dtype
+
+
+def _fold_elements(name: str, ufunc: np.ufunc, a: Any, axis: Any) -> tuple[Any, int, Any]:
+    """Return an array of the loop's dtype with the axis in front, the axis, and its extent."""
     a = lift(a)
     if ufunc.nin != 2 or ufunc.nout != 1 or ufunc.signature is not None:
         raise ArgumentValueError(f"{name} only supported for binary functions")
     if not a.ndim:
         raise UnsupportedError(f"np.{ufunc.__name__}.{name} of a number")
+    if name == "reduceat":
+        a = a.astype(part_dtype(ufunc, a.dtype))
     kind = ufunc.resolve_dtypes((a.dtype, a.dtype, None))
     if kind[0] != kind[2]:
         raise UnsupportedError(f"np.{ufunc.__name__}.{name} has no answer for traced arrays", instead="a loop")
     k = normal_axis(axis, a.ndim)
     n = shape_of(a)[k]
     if type(n) is not int:
-        raise UnsupportedError(
-            f"np.{ufunc.__name__}.{name} along an unknown extent", instead="sg.scan, or an extent that is known")
+        require_some(a, k, f"{ufunc.__name__}.{name}")
     return np.moveaxis(a.astype(kind[0]), k, 0), k, n
 
 
-def _folded_rounds(ufunc: np.ufunc, a: Any, n: int) -> Any:
+def _folded_rounds(ufunc: np.ufunc, a: Any, n: Any) -> Any:
     """Fold at least one element: neighbours in rounds where the function is associative, else one after the other."""
+    if type(n) is not int:
+        return LOOPS["scan"](lambda total, x: (ufunc(total, x), None), a[0], a[1:])[0]
     if not _reorderable(ufunc):
         total = a[0]
         for k in range(1, n):
@@ -73,7 +85,7 @@ def reduced(ufunc: np.ufunc, a: Any, axis: Any = 0, *, keepdims: Any = False, in
             return reduced(ufunc, a, tuple(others), keepdims=keepdims, initial=initial)
     elements, k, n = _fold_elements("reduce", ufunc, a, axis)
     if not is_unset(initial):
-        start = np.broadcast_to(lift(initial).astype(elements.dtype), (1, *elements.shape[1:]))
+        start = filled(elements, initial, (1, *shape_of(elements)[1:]), elements.dtype)
         elements, n = np.concatenate([start, elements]), n + 1
     if not n:
         raise UnsupportedError(f"np.{ufunc.__name__}.reduce of no elements")
@@ -84,6 +96,9 @@ def reduced(ufunc: np.ufunc, a: Any, axis: Any = 0, *, keepdims: Any = False, in
 def accumulated(ufunc: np.ufunc, a: Any, axis: Any = 0) -> Any:
     """As ``ufunc.accumulate``: where the function is associative in as many rounds as the extent has bits."""
     elements, k, n = _fold_elements("accumulate", ufunc, a, axis)
+    if type(n) is not int:
+        rest = LOOPS["scan"](lambda total, x: (ufunc(total, x),) * 2, elements[0], elements[1:])[1]
+        return np.moveaxis(np.concatenate([elements[:1], rest]), 0, k)
     if not _reorderable(ufunc):
         found = [elements[0]] if n else []
         for j in range(1, n):
@@ -100,8 +115,13 @@ def reduced_at(ufunc: np.ufunc, a: Any, indices: Any, axis: Any = 0) -> Any:
     """As ``ufunc.reduceat``, between known places."""
     elements, k, n = _fold_elements("reduceat", ufunc, a, axis)
     places = [operator.index(place) for place in np.atleast_1d(np.asarray(indices))]
-    if any(not 0 <= place < n for place in places):
-        raise IndexError(f"index out-of-bounds in {ufunc.__name__}.reduceat [0, {n})")
-    ends = [after if after > start else start + 1 for start, after in zip(places, [*places[1:], n], strict=True)]
-    parts = [_folded_rounds(ufunc, elements[start:end], end - start) for start, end in zip(places, ends, strict=True)]
+    for place in places:
+        outside = f"index {place} out-of-bounds in {ufunc.__name__}.reduceat [0, {n})"
+        if place < 0 or (type(n) is int and place >= n):
+            raise IndexError(outside)
+        if type(n) is not int:
+            elements.owner.require(place, n, outside)
+    ends = [after if after > start else start + 1 for start, after in itertools.pairwise(places)] + [n]
+    parts = [_folded_rounds(ufunc, sliced(elements, 0, start, end - start), end - start)
+             for start, end in zip(places, ends, strict=True)]
     return np.moveaxis(np.stack(parts), 0, k)

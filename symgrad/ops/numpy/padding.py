@@ -15,6 +15,7 @@ from symgrad.ops.arrays.views import flipped, sliced
 from symgrad.ops.declare.forms import OPS, is_traced, normal_axis, shape_of
 from symgrad.ops.numpy.manipulation import static
 from symgrad.ops.numpy.reductions import require_some
+from symgrad.ops.numpy.sets import count_up
 
 REPEATING = frozenset({"constant", "edge", "empty", "reflect", "symmetric", "wrap"})
 """Where elements are constants, or repeated."""
@@ -84,11 +85,15 @@ def _pad_axis(x: Any, axis: int, before: int, after: int, mode: str) -> Any:
             for place, width in ((0, before), (extent - 1, after))
         ]
         return OPS["concatenate"](ends[0], x, ends[1], axis=axis)
-    if type(extent) is not int:
-        raise UnsupportedError(f"np.pad(..., mode={mode!r}) along an unknown extent", instead='"constant" or "edge"')
-    if max(before, after) > extent - (mode == "reflect"):
-        return gather(x, np.pad(np.arange(extent), (before, after), mode=mode), axes=(axis,))  # type: ignore[call-overload]
     inset = 1 if mode == "reflect" else 0
+    if type(extent) is not int:  # which may be less than the widths: all modes are periodic
+        require_some(x, axis, "pad")
+        n, places = x.shape[axis], count_up(x, simplified(extent + before + after)) - before
+        period = n if mode == "wrap" else np.maximum(2 * (n - inset), 1)
+        at = np.remainder(places, period)
+        return gather(x, at if mode == "wrap" else np.minimum(at, 2 * n - 1 - inset - at), axes=(axis,))
+    if max(before, after) > extent - inset:
+        return gather(x, np.pad(np.arange(extent), (before, after), mode=mode), axes=(axis,))  # type: ignore[call-overload]
     if mode == "wrap":
         head, tail = sliced(x, axis, extent - before, before), sliced(x, axis, 0, after)
     else:

@@ -252,7 +252,8 @@ def histogramdd(
     for x, ends in zip(columns, edges, strict=True):
         place = place * (ends.shape[0] + 1) + _bins(x, ends)
     sizes = [ends.shape[0] + 1 for ends in edges]
-    values = np.ones(columns[0].shape) if weights is None else np.ravel(lift(weights)).astype(np.float64)
+    values: Any = np.ones_like(columns[0]) if weights is None else np.ravel(lift(weights))
+    values = values.astype(np.float64)
     counts = np.reshape(_bin_counts(place, values, math.prod(sizes)), sizes)[(slice(1, -1),) * count]
     if density:
         total = np.sum(counts)

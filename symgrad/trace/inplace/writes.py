@@ -16,7 +16,7 @@ from symgrad.ops.arrays.indexing import first_axis
 from symgrad.ops.arrays.indexing import gather as picked
 from symgrad.ops.arrays.joining import lift
 from symgrad.ops.arrays.updates import add_at, scatter_set
-from symgrad.ops.arrays.views import reshape, set_slice
+from symgrad.ops.arrays.views import broadcast_to, reshape, set_slice
 from symgrad.ops.control import result, scan
 from symgrad.ops.declare.forms import answers, is_traced, shape_of
 from symgrad.ops.declare.leaves import make_input
@@ -213,7 +213,7 @@ def _folded_at(ufunc: np.ufunc, x: Tracer, arrays: dict[int, Any], others: list[
         made = call_ufunc(trace, ufunc, (old, source)[: ufunc.nin]).astype(x.dtype)
     else:
         rows = [as_node(trace, v) for v in (first, np.moveaxis(old, start, 0), np.moveaxis(source, start, 0))]
-        begun: Any = np.broadcast_to(Tracer(as_node(trace, np.zeros((), x.dtype)), trace), rows[1].shape[1:])
+        begun = broadcast_to(Tracer(as_node(trace, np.zeros((), x.dtype)), trace), shape=rows[1].shape[1:])
         several = record(trace, scan, (begun, *rows), {
             "body": _step_of(ufunc, rows), "length": rows[0].shape[0], "fixed": 0, "carried": 1, "reverse": False})
         stacked: Any = record(trace, result, (several,), {"number": 1})

@@ -186,7 +186,8 @@ def steps_between(start: Any, stop: Any, step: Any) -> Any:
 
     span = stop - start
     exact = step == 1 and getattr(span, "is_nonnegative", False)
-    return simplified(span if exact else sympy.Max(0, sympy.ceiling(span / sympy.Integer(step))))
+    above = step - 1 if step > 0 else step + 1  # rounded up: of integers floor is what shapes and C have
+    return simplified(span if exact else sympy.Max(0, sympy.floor((span + above) / sympy.Integer(step))))
 
 
 def _places(extent: Extent) -> Tracer:

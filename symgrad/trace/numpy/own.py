@@ -11,6 +11,7 @@ import builtins
 import functools
 import inspect
 import math
+import operator
 import sys
 import threading
 import warnings
@@ -20,8 +21,10 @@ from typing import Any
 
 import numpy as np
 from numpy._core import fromnumeric
+from numpy._core import shape_base as _shape_base
 from numpy._core._multiarray_umath import _array_converter  # type: ignore[import-not-found]
 from numpy.lib import _nanfunctions_impl as _nanfunctions
+from numpy.lib import _twodim_base_impl as _twodim
 from numpy.linalg import _linalg
 
 from symgrad.errors import (
@@ -39,20 +42,22 @@ from symgrad.ir.index import shapes
 from symgrad.ir.index.notation import How
 from symgrad.ir.node import Node
 from symgrad.ops.arrays.copies import checked_shape, filled, promoted
-from symgrad.ops.arrays.joining import holds_traced, lift, traced_among
+from symgrad.ops.arrays.indexing import gather
+from symgrad.ops.arrays.joining import along_axis, holds_traced, lift, traced_among
 from symgrad.ops.arrays.reduce import nan_or_first
-from symgrad.ops.arrays.views import broadcast_to, reshape
-from symgrad.ops.declare.forms import ANSWERS, UNSET, answers, is_traced, is_unset, normal_axis, shape_of
+from symgrad.ops.arrays.views import broadcast_to, reshape, sliced
+from symgrad.ops.declare.forms import ANSWERS, LOOPS, OPS, UNSET, answers, is_traced, is_unset, normal_axis, shape_of
 from symgrad.ops.numpy import padding
 from symgrad.ops.numpy.manipulation import static
-from symgrad.ops.numpy.reductions import floating, root
+from symgrad.ops.numpy.reductions import floating, require_some, root
+from symgrad.ops.numpy.sets import count_up
 from symgrad.trace.inplace.local import lent
 from symgrad.trace.inplace.writes import require_traced
 from symgrad.trace.lines import raised_in_library
 from symgrad.trace.nested import settled, touches
 from symgrad.trace.numpy.creation import MAKERS, of_lists
 from symgrad.trace.state import MARK, current
-from symgrad.trace.tracer import Extent, Tracer, record
+from symgrad.trace.tracer import Extent, Tracer, as_node, record
 
 # -- stand-ins
 
@@ -109,7 +114,15 @@ class _Converter:
         return made
 
 
+def _block_setup(arrays: Any) -> Any:
+    """As NumPy's, of no size: by that it asks which way is faster."""
+    own = _remade(_shape_base._block_setup, _stand_in_names(_shape_base.__name__))  # type: ignore[attr-defined]  # noqa: SLF001 - no other
+    return (*own(arrays)[:3], 0)
+
+
 STAND_INS: dict[Any, Any] = {
+    _shape_base._block_setup: _block_setup,  # type: ignore[attr-defined]  # noqa: SLF001 - it asks which way is faster
+    _twodim._min_int: lambda *_: np.int64,  # type: ignore[attr-defined]  # noqa: SLF001 - of open extents
     np.can_cast: lambda value, to, casting="safe": np.can_cast(value.dtype if is_traced(value) else value, to, casting),
     np.broadcast: lambda *arrays: np.broadcast_arrays(*arrays)[0] if touches(arrays) else np.broadcast(*lent(arrays)),
     np.broadcast_to: _broadcast_to, _array_converter: _Converter,
@@ -246,13 +259,13 @@ def by_numpy(function: Any, lifted: Any = _array_of_list) -> Any:
     implementation = getattr(function, "__wrapped__", function)
     parameters = inspect.signature(implementation).parameters.items()
     settings = [(place, key) for place, (key, known) in enumerate(parameters) if type(known.default) in {bool, int}]
-    module = implementation.__module__
+    module = implementation.__globals__["__name__"]  # where its names are
     inside = "linalg." if "linalg" in module else f"{module[6:]}." if module.startswith(POLYNOMIALS) else ""
     name = f"np.{inside}{function.__name__}"
 
     @functools.cache
     def run() -> FunctionType:
-        return _remade(implementation, _stand_in_names(implementation.__module__))
+        return _remade(implementation, _stand_in_names(module))
 
     def answer(*args: Any, **kwargs: Any) -> Any:
         args, kwargs = tuple([lifted(value) for value in args]), {k: lifted(value) for k, value in kwargs.items()}
@@ -315,14 +328,14 @@ def indexed(joiner: Any, key: Any) -> Any:
 
 
 for _function in (
-    np.allclose, np.angle, np.apply_along_axis, np.apply_over_axes, np.atleast_1d, np.atleast_2d,
-    np.atleast_3d, np.clip, np.common_type, np.corrcoef, np.cross, np.delete, np.diag_indices_from,
+    np.allclose, np.angle, np.apply_over_axes, np.atleast_1d, np.atleast_2d,
+    np.atleast_3d, np.clip, np.common_type, np.corrcoef, np.cross, np.diag_indices_from,
     np.diagflat, np.diff, np.ediff1d, np.fix, np.flatnonzero, np.flip, np.fliplr, np.flipud, np.full_like, np.geomspace,
-    np.gradient, np.i0, np.imag, np.insert, np.isclose, np.iscomplex, np.iscomplexobj, np.isneginf, np.isposinf,
+    np.gradient, np.i0, np.imag, np.isclose, np.iscomplex, np.iscomplexobj, np.isneginf, np.isposinf,
     np.isreal, np.isrealobj, np.kron, np.linspace, np.logspace, np.matrix_transpose, np.meshgrid, np.moveaxis,
     np.nan_to_num, np.nancumprod, np.nancumsum, np.nanmean, np.nanmin, np.nanprod,
-    np.nansum, np.nanvar, np.ndim, np.outer, np.poly, np.polyadd, np.polyder, np.polyint, np.polysub, np.polyval,
-    np.ptp, np.real, np.real_if_close, np.resize, np.rollaxis, np.rot90, np.shape, np.trapezoid, np.tril_indices_from,
+    np.nansum, np.nanvar, np.ndim, np.outer, np.poly, np.polyder, np.polyint, np.polyval,
+    np.ptp, np.real, np.real_if_close, np.rollaxis, np.rot90, np.shape, np.trapezoid, np.tri, np.tril_indices_from,
     np.triu_indices_from, np.union1d, np.unique_all, np.unique_counts, np.unique_inverse, np.unique_values, np.unwrap,
     np.vander,
     np.linalg.cross, np.linalg.diagonal, np.linalg.matmul, np.linalg.matrix_norm, np.linalg.matrix_power,
@@ -332,13 +345,17 @@ for _function in (
 ):
     answers(_function)(by_numpy(_function))
 for _function in (
-    np.block, np.column_stack, np.dsplit, np.dstack, np.hsplit, np.hstack,
+    np.block, np.column_stack, np.dsplit, np.dstack, np.hsplit, np.hstack, np.indices,
     np.select, np.vsplit, np.vstack,
 ):
     answers(_function)(by_numpy(_function, settled))
-_average, _norm, _pad_by_numpy, _polyfit, _put_along_axis, _take_along_axis = [
+(
+    _apply_along_axis, _average, _delete, _insert, _norm, _pad_by_numpy, _polyfit, _put_along_axis, _resize,
+    _take_along_axis,
+) = [
     by_numpy(f) for f in (
-        np.average, np.linalg.norm, np.pad, np.polyfit, np.put_along_axis, np.take_along_axis,
+        np.apply_along_axis, np.average, np.delete, np.insert, np.linalg.norm, np.pad, np.polyfit, np.put_along_axis,
+        np.resize, np.take_along_axis,
     )]
 _ix, _piecewise = by_numpy(np.ix_, settled), by_numpy(np.piecewise, settled)
 
@@ -421,6 +438,105 @@ def pad(array: Any, pad_width: Any, mode: Any = "constant", **keywords: Any) -> 
         repeats = keywords.get("reflect_type", "even") == "even"
         keywords = {name: value for name, value in keywords.items() if not repeats or name != "reflect_type"}
     return (padding.padded if repeats else _pad_by_numpy)(array, pad_width, mode, **keywords)
+
+
+# -- along unknown extents, where NumPy's own Python counts or compares
+
+
+@answers(np.apply_along_axis)
+def apply_along_axis(func1d: Any, axis: int, arr: Any, *args: Any, **kwargs: Any) -> Any:
+    """As `numpy.apply_along_axis`; over unknown extents a batch of calls."""
+    arr = lift(arr)
+    k = normal_axis(axis, arr.ndim)
+    lines = np.moveaxis(arr, k, -1)
+    over = shape_of(lines)[:-1]
+    if shapes.is_static(over):
+        return _apply_along_axis(func1d, axis, arr, *args, **kwargs)
+    rows = reshape(lines, shape=(shapes.simplified(math.prod(over)), shape_of(lines)[-1]))
+    made: Any = LOOPS["vmap"](lambda row: lift(settled(func1d(row, *args, **kwargs))))(rows)
+    made = reshape(made, shape=(*over, *shape_of(made)[1:]))
+    count = made.ndim - len(over)
+    return np.moveaxis(made, range(len(over), made.ndim), range(k, k + count))
+
+
+@answers(np.resize)
+def resize(a: Any, new_shape: Any) -> Any:
+    """As `numpy.resize`; of an unknown number of elements each is looked up."""
+    x, shape = np.ravel(lift(a)), checked_shape(new_shape)
+    if shapes.is_static((*shape_of(x), *shape)) or 0 in shape:
+        return _resize(a, new_shape)
+    require_some(x, 0, "resize")
+    at = np.remainder(count_up(x, shapes.simplified(math.prod(shape))), x.shape[0])
+    return reshape(gather(x, at, axes=(0,)), shape=shape)
+
+
+def _traced(x: Any) -> Tracer:
+    return Tracer(as_node(current(), x), current())  # type: ignore[arg-type]
+
+
+def _place_in(x: Any, k: int, place: Any, name: str, *, end: bool) -> Any:
+    """Return a place along an axis of unknown extent from the front, which each call must have."""
+    extent = shape_of(x)[k]
+    if getattr(place, "dim", None) == extent:
+        return extent
+    place = operator.index(place)
+    outside = f"np.{name}: index {place} is out of bounds for axis {k}"
+    x.owner.require(place if place >= 0 else -1 - place, extent + int(end and place >= 0), outside)
+    return place if place >= 0 else extent + place
+
+
+@answers(np.insert)
+def insert(arr: Any, obj: Any, values: Any, axis: Any = None) -> Any:
+    """As `numpy.insert`; along an unknown extent before one known place, counted from either end, or behind the end."""
+    x, k = along_axis(arr, axis)
+    if type(shape_of(x)[k]) is int or isinstance(obj, slice) or not (np.ndim(obj) == 0 or np.shape(obj) == (1,)):
+        return _insert(arr, obj, values, axis)
+    given, each = lift(values), np.ndim(obj) == 0
+    given = np.expand_dims(given, tuple(range(x.ndim - given.ndim)))
+    given = np.moveaxis(given, 0, k) if each else given
+    place = _place_in(x, k, obj if each else obj[0], "insert", end=True)
+    have, count = shape_of(x), shape_of(given)[k]
+    given = broadcast_to(_traced(given.astype(x.dtype)), shape=(*have[:k], count, *have[k + 1 :]))
+    parts = sliced(x, k, 0, place), given, sliced(x, k, place, have[k] - place)
+    return OPS["concatenate"](*parts, axis=k)
+
+
+@answers(np.delete)
+def delete(arr: Any, obj: Any, axis: Any = None) -> Any:
+    """As `numpy.delete`; along an unknown extent one place, or what a slice leaves in front and behind."""
+    x, k = along_axis(arr, axis)
+    if type(shape_of(x)[k]) is not int and type(obj) is int:
+        place = _place_in(x, k, obj, "delete", end=False)
+        return OPS["concatenate"](
+            sliced(x, k, 0, place), sliced(x, k, place + 1, shape_of(x)[k] - place - 1), axis=k)
+    ends = (obj.start or 0, obj.stop) if isinstance(obj, slice) and obj.step in {None, 1} else ()
+    if type(shape_of(x)[k]) is int or not ends or not all(type(end) is int and end >= 0 for end in ends):
+        return _delete(arr, obj, axis)
+    (start, stop), whole = ends, [slice(None)] * k
+    parts = [*whole, slice(start)], [*whole, slice(max(start, stop), None)]
+    return np.concatenate([x[tuple(part)] for part in parts], k)
+
+
+def _of_one_length(own: Any, combine: Any) -> Any:
+    """Answer for polynomials of which one may have more coefficients: zeros stand in front of the others."""
+
+    def answer(a1: Any, a2: Any) -> Any:
+        given = [np.atleast_1d(lift(a)) for a in (a1, a2)]
+        (n,), (m,) = map(shape_of, given)
+        if n == m or type(n) is type(m) is int:
+            return own(a1, a2)
+        import sympy
+
+        most = shapes.simplified(sympy.Max(n, m))
+        return combine(*[
+            OPS["place"](_traced(a), indices=(((shapes.simplified(most - d), d, 1),),), shape=(most,))
+            for a, d in zip(given, (n, m), strict=True)])
+
+    return answer
+
+
+answers(np.polyadd)(_of_one_length(by_numpy(np.polyadd), np.add))
+answers(np.polysub)(_of_one_length(by_numpy(np.polysub), np.subtract))
 
 
 @answers(np.extract)

@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 
 from symgrad.errors import ArgumentError, ArgumentValueError, AxisError, SymgradError, UnsupportedError
-from symgrad.ops.declare.forms import ANSWERS, is_traced, is_unset
-from symgrad.ops.numpy.folds import accumulated, reduced, reduced_at
+from symgrad.ops.declare.forms import ANSWERS, INT, is_traced, is_unset, shape_of
+from symgrad.ops.numpy.folds import accumulated, part_dtype, reduced, reduced_at
+from symgrad.ops.numpy.sets import count_up
 from symgrad.trace.constants import asks, constant, is_sparse
 from symgrad.trace.inplace.local import Flat, LocalArray, Standing, wrapped
 from symgrad.trace.inplace.local import call_ufunc as local_ufunc
@@ -25,7 +26,28 @@ from symgrad.trace.numpy.indexing import getitem
 from symgrad.trace.numpy.selected import REDUCTIONS, Selected
 from symgrad.trace.tracer import SEQUENCES, Tracer, as_array, kind_of, lift
 
-FOLDS: dict[str, Any] = {"reduce": reduced, "accumulate": accumulated, "reduceat": reduced_at}
+
+def _reduced_at(ufunc: np.ufunc, a: Any, indices: Any, axis: Any = 0) -> Any:
+    """As ``ufunc.reduceat``; traced indices must not decrease, or the call is refused as of one beyond the end."""
+    if not is_traced(lift(indices)):
+        return reduced_at(ufunc, a, indices, axis)
+    kind = part_dtype(ufunc, lift(a).dtype)
+    kind = ufunc.resolve_dtypes((kind, kind, None))[2]
+    x: Any = np.moveaxis(lift(a).astype(kind), axis, 0)
+    first: Any = lift(indices).astype(INT)
+    before = first[np.maximum(count_up(first, shape_of(first)[0]) - 1, 0)]
+    first = np.where((first < 0) | (first < before), x.shape[0], first)
+    each: Any = np.take(x, first, axis=0)  # which the other elements of each part are added to, or the like
+    places = count_up(first, shape_of(x)[0])
+    part = np.searchsorted(first, places, "right") - 1
+    part = np.where((part >= 0) & (first[np.maximum(part, 0)] < places), part, first.shape[0])
+    joined: Any = np.concatenate([each, each[:1]])
+    made = as_array(Tracer(joined.node, first.owner))
+    at_places(ufunc, made, part, x)
+    return np.moveaxis(made[:-1], 0, axis)
+
+
+FOLDS: dict[str, Any] = {"reduce": reduced, "accumulate": accumulated, "reduceat": _reduced_at}
 """What answers the methods of any other ufunc."""
 
 ACCUMULATIONS: dict[np.ufunc, Any] = {np.add: np.cumsum, np.multiply: np.cumprod}
@@ -69,7 +91,8 @@ def _array_ufunc(self: Tracer, ufunc: np.ufunc, method: str, *inputs: Any, **kwa
         name: value for name, value in kwargs.items()
         if (name, value) == ("axis", None) or not (is_unset(value) or (name == "where" and value is True))
     }
-    if fold is None or not {*kwargs} <= {"axis", "keepdims", "initial"} or {type(i) for i in inputs[1:]} & {Tracer}:
+    if fold is None or not {*kwargs} <= {"axis", "keepdims", "initial"} or (
+            method != "reduceat" and {type(i) for i in inputs[1:]} & {Tracer}):
         raise UnsupportedError(
             f"np.{ufunc.__name__}.{method} has no answer for traced arrays", line=user_line(),
             instead="np.where, slices or a sum",

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 import importlib
+import math
 import random
 import re
 import sys
@@ -34,9 +35,12 @@ from symgrad.errors import (
     UnsupportedError,
     heard,
 )
+from symgrad.ir.index import shapes
+from symgrad.ir.index.shapes import is_static
 from symgrad.ops import load
 from symgrad.ops.arrays.joining import lift
-from symgrad.ops.declare.forms import ANSWERS, INSIDE, SCIPYS, answer_scipy
+from symgrad.ops.arrays.views import broadcast_to, reshape
+from symgrad.ops.declare.forms import ANSWERS, INSIDE, LOOPS, SCIPYS, answer_scipy, shape_of
 from symgrad.trace.inplace.local import LocalArray
 from symgrad.trace.lines import (
     UFUNC_METHODS,
@@ -58,7 +62,9 @@ from symgrad.trace.numpy.creation import MAKERS, NO_DRAWS, coefficients, frozen,
 from symgrad.trace.numpy.own import ERRORS, POLYNOMIALS, REFUSED, indexed, of_polynomials
 from symgrad.trace.remedies import REASONS, module_of, remedy, unanswered
 from symgrad.trace.state import active, beside, current, during
-from symgrad.trace.tracer import ASKED
+from symgrad.trace.tracer import ASKED, Tracer, as_node
+
+_trace: Callable[[], Any] = current  # for what is answered in a trace alone
 
 
 class Replaced:
@@ -145,6 +151,8 @@ def _vectorized(own: Any, *args: Any, **kwargs: Any) -> Any:
             line=user_line())
     sizes: dict[str, Any] = {}
     arrays = [lift(settled(given[place])) for place in mapped]
+    if not all(map(is_static, map(shape_of, arrays))):
+        return _vectorized_batch(own, len(args), given, dict(zip(mapped, arrays, strict=True)), inner, outer)
     shape: Any = np.broadcast_shapes(*[
         x.shape[: x.ndim - len(_cored(own, x, names, sizes))] for x, names in zip(arrays, inner, strict=True)])
     if not all(type(extent) is int and extent for extent in shape):
@@ -168,6 +176,38 @@ def _vectorized(own: Any, *args: Any, **kwargs: Any) -> Any:
                   for each, core in zip(results, cores, strict=True)])
     made = tuple([x.astype(kind) for x, kind in zip(made, own.otypes, strict=True)]) if own.otypes else made
     return made if several else made[0]
+
+
+def _vectorized_batch(own: Any, count: int, given: Any, mapped: dict[Any, Any], inner: Any, outer: Any) -> Any:
+    """As the call of an `np.vectorize` over extents of which some are unknown: a batch of calls."""
+    sizes: dict[str, Any] = {}
+    cores = [len(_cored(own, x, names, sizes)) for x, names in zip(mapped.values(), inner, strict=True)]
+    ends = [(x, shape_of(x), x.ndim - core) for x, core in zip(mapped.values(), cores, strict=True)]
+    shape = shapes.broadcast(*[whole[:end] for _, whole, end in ends])
+    for extent in shape:
+        if extent == 0:
+            raise UnsupportedError("np.vectorize over no elements", line=user_line(), instead="sg.vmap(f)(x)")
+        if type(extent) is not int:
+            _trace().require(0, extent, "cannot call `vectorize` on size 0 inputs")
+    every, trace = shapes.simplified(math.prod(shape)), _trace()
+    wide = [broadcast_to(Tracer(as_node(trace, x), trace), shape=(*shape, *whole[end:])) for x, whole, end in ends]
+    rows = [reshape(x, shape=(every, *whole[end:])) for x, (_, whole, end) in zip(wide, ends, strict=True)]
+
+    def each(*values: Any) -> Any:
+        call = given | dict(zip(mapped, values, strict=True))
+        found = own.pyfunc(*[call[k] for k in range(count)], **{k: v for k, v in call.items() if type(k) is str})
+        return tuple([lift(settled(v)) for v in found]) if isinstance(found, tuple) else lift(settled(found))
+
+    made = LOOPS["vmap"](each)(*rows)
+    results = made if isinstance(made, tuple) else (made,)
+    outer = [()] * len(results) if outer is None else outer
+    if [y.ndim - 1 for y in results] != [*map(len, outer)]:
+        raise ArgumentValueError(
+            f"np.vectorize of a function whose results have other axes than {own.signature or 'none'}",
+            line=user_line(), instead='signature="(n)->(m)", or the like')
+    results = tuple([reshape(y, shape=(*shape, *shape_of(y)[1:])) for y in results])
+    results = tuple([y.astype(kind) for y, kind in zip(results, own.otypes, strict=True)]) if own.otypes else results
+    return results if isinstance(made, tuple) else results[0]
 
 
 def _cored(own: Any, x: Any, names: Any, sizes: dict[str, Any]) -> Any:
