@@ -166,6 +166,11 @@ def boolean_mask_beside_a_slice(x, y):
     return x[:, y > 1]
 
 
+@vector(UnsupportedError, "np.compress by a traced condition along axis 1", "np.moveaxis", args=(np.eye(3), X))
+def compressed_columns(x, y):
+    return np.compress(y > 1, x, axis=1)
+
+
 @refused(IndexOutOfBounds, "did not match", args=(X, np.ones(2)))
 def mask_of_another_length(x, y):
     return np.sum(x[y > 1])

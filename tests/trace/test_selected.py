@@ -239,6 +239,16 @@ def test_what_is_in_order_is_written_through_the_mask(compiler: str | None):
         np.testing.assert_allclose(found, wanted, rtol=1e-15)
 
 
+@pytest.mark.parametrize("compiler", COMPILERS)
+def test_compress_by_a_traced_condition(compiler: str | None):
+    def fun(A: Any, rows: Any, some: Any) -> Any:
+        return np.compress(rows, A, axis=0).sum(axis=0), np.sum(A.compress(rows > 0, 0)), np.compress(some, A).sum()
+
+    given = M, np.array([1, 0, 1]), np.array([1, 0, 0, 1, 1])  # the rest of all elements is not chosen
+    for found, wanted in zip(sg.jit(fun, options=sg.Options(compiler=compiler))(*given), fun(*given), strict=True):
+        np.testing.assert_allclose(found, wanted, atol=1e-15)
+
+
 def test_least_squares_of_what_is_selected_have_a_remedy():
     def of_selected(x: Any) -> Any:
         return np.linalg.lstsq(np.stack([x, x * x], 1)[x > 0], x[x > 0])[0]

@@ -149,8 +149,15 @@ def append(arr: Any, values: Any, axis: Any = None) -> Any:
 def compress(condition: Any, a: Any, axis: Any = None, out: Any = None) -> Any:
     """As `numpy.compress`, by a plain condition; by a traced one what a mask selects."""
     refuse("compress", out=out)
-    if is_traced(condition) and axis is None:
-        return np.ravel(lift(a))[condition if condition.dtype.kind == "b" else condition != 0]
+    if is_traced(condition) and condition.ndim == 1:
+        a = np.ravel(lift(a)) if axis is None else lift(a)
+        if axis is not None and normal_axis(axis, a.ndim) != 0:
+            raise UnsupportedError(
+                f"np.compress by a traced condition along axis {axis}",
+                instead="np.compress(condition, np.moveaxis(x, axis, 0), axis=0), or np.where(condition, x, 0)")
+        chosen = condition if condition.dtype.kind == "b" else condition != 0
+        missing = shape_of(a)[0] - shape_of(chosen)[0]
+        return a[np.concatenate([chosen, np.zeros(missing, bool)]) if type(missing) is int and missing > 0 else chosen]
     if np.ndim(static("compress", "condition", condition)) != 1:
         raise ArgumentValueError("condition must be a 1-d array")
     return np.take(lift(a), np.flatnonzero(condition), axis)

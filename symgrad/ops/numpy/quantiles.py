@@ -96,9 +96,14 @@ PLACES: dict[str, Callable[..., Any]] = {
 WHOLE = frozenset([*PLACES][:5])
 
 
-def _weighted_quantiles(a: Any, q: Any, weights: Any, axis: Any) -> Any:
+def _weighted_quantiles(a: Any, q: Any, weights: Any, axis: Any, *, skips: bool) -> Any:
     """Take the first element where the sum of weights, of all that are not greater, comes to the quantile."""
     weights, one = lift(weights), np.ndim(weights) < a.ndim
+    if skips and a.dtype.kind == "f":
+        if one:
+            (k,) = normal_axes(axis, a.ndim)
+            weights, one = np.expand_dims(weights, tuple(j for j in range(a.ndim) if j != k)), False
+        weights = np.where(np.isnan(a), 0, weights)
     a = _one_last_axis(a, axis)[0]
     order = np.argsort(a, -1, stable=True)
     own = gather(weights, order, axes=(0,)) if one else np.take_along_axis(_one_last_axis(weights, axis)[0], order, -1)
@@ -126,9 +131,9 @@ def _quantile(name: str, parts: int, *, skips: bool) -> Callable[..., Any]:
         several, q = q.shape, np.ravel(q)
         axes = normal_axes(axis, a.ndim)
         if weights is not None:
-            if method != "inverted_cdf" or skips:
+            if method != "inverted_cdf":
                 raise ArgumentValueError(f"Only method 'inverted_cdf' supports weights. Got: {method}.")
-            a, made = _weighted_quantiles(a, q, weights, axis)
+            a, made = _weighted_quantiles(a, q, weights, axis, skips=skips)
         else:
             a = np.sort(_one_last_axis(a, axis)[0], -1)
             require_some(a, a.ndim - 1, name)

@@ -252,7 +252,7 @@ UNARY = {"neg": np.negative, "pos": np.positive, "abs": np.absolute, "invert": n
 METHODS = (
     np.sum, np.prod, np.mean, np.var, np.std, np.max, np.min, np.any, np.all, np.argmax, np.argmin, np.cumsum,
     np.cumprod, np.ravel, np.squeeze, np.swapaxes, np.repeat, np.diagonal, np.trace, np.round, np.dot, np.clip,
-    np.take, np.searchsorted, np.argsort, np.argpartition, np.nonzero,
+    np.take, np.searchsorted, np.argsort, np.argpartition, np.nonzero, np.choose,
 )
 
 
