@@ -305,10 +305,13 @@ def head(found: list[Row]) -> str:
         traced = sum(kind in {FULL, SOME, VALUE, UNDERIVED} for kind in kinds)
         counted[f"`{room}`"] = [
             len(own), kinds.count(SIZES), kinds.count(COMPLEX), traced, len(have), have.count(FULL), have.count(SOME)]
-    lines_of = SCIPYS.read_text(encoding="utf-8").splitlines()
+    answered, _, refusals = SCIPYS.read_text(encoding="utf-8").partition("### Distributions that are refused")
+    lines_of = answered.splitlines()
     table, others = [[line.split("|") for line in lines_of if line.count("|") == bars][2:] for bars in (8, 12)]
     cells = [cell.strip() for line in (*table, *others) for cell in line[2:-1]]
     cells += ["all"] * 10 * (len(table) - len(others))  # which have no row in the table of quantiles and moments
+    names = [name for row in re.findall(r"^\| ([\w, ]+) \| \w.* \|$", refusals, re.MULTILINE) for name in row.split(", ")]
+    cells += [""] * 16 * len({*names} - {"distribution"})  # of which nothing is answered, all of it with a derivative
     counted["methods of `scipy.stats`"] = [
         len(cells), 0, 0, len(cells) - cells.count(""), len(cells) - cells.count("value"), cells.count("all"),
         cells.count("d/dx")]  # whose value alone is there has parameters that are integers
@@ -354,7 +357,8 @@ In the calls `V`, `Q`, `W` are vectors of 4 elements, the last one of numbers be
 3 x 4, `S` a positive definite one and `G` any one of 3 x 3, `x`, `y`, `z` numbers, `I` and `J` integers and `B` truth
 values. Every name in a call is a traced argument. The last two columns of the first table say what part of the
 functions with a derivative has it here: by all of the arguments that have one, and by all or some of them.
-The methods of `scipy.stats` are those of the table in [scipy.md](scipy.md#distributions). Not counted is what is no
+The methods of `scipy.stats` are sixteen of each of its distributions of one variable, those of the tables in
+[scipy.md](scipy.md#distributions) and those of the distributions that are refused. Not counted is what is no
 function of numbers: files, settings, texts, dtypes, memory, shapes, and what writes into an array
 ([inplace.md](inplace.md)):
 
