@@ -310,7 +310,8 @@ def head(found: list[Row]) -> str:
     table, others = [[line.split("|") for line in lines_of if line.count("|") == bars][2:] for bars in (8, 12)]
     cells = [cell.strip() for line in (*table, *others) for cell in line[2:-1]]
     cells += ["all"] * 10 * (len(table) - len(others))  # which have no row in the table of quantiles and moments
-    names = [name for row in re.findall(r"^\| ([\w, ]+) \| \w.* \|$", refusals, re.MULTILINE) for name in row.split(", ")]
+    rows = re.findall(r"^\| ([\w, ]+) \| \w.* \|$", refusals, re.MULTILINE)
+    names = [name for row in rows for name in row.split(", ")]
     cells += [""] * 16 * len({*names} - {"distribution"})  # of which nothing is answered, all of it with a derivative
     counted["methods of `scipy.stats`"] = [
         len(cells), 0, 0, len(cells) - cells.count(""), len(cells) - cells.count("value"), cells.count("all"),

@@ -175,7 +175,18 @@ _FORMULAS: dict[str, Callable[..., Any]] = {
     "isnan": lambda x: _infinite(x, sp.nan), "signbit": lambda x: sp.Lt(x, 0),
     "j0": lambda x: sp.besselj(0, x), "j1": lambda x: sp.besselj(1, x), "i0": lambda x: sp.besseli(0, x),
     "i1": lambda x: sp.besseli(1, x), "zeta": sp.zeta, "erfinv": sp.erfinv,
-    "lambertw": sp.LambertW, "exp1": lambda x: sp.expint(1, x),
+    "lambertw": sp.LambertW, "exp1": lambda x: sp.expint(1, x), "scipy_expn": sp.expint,
+    "gammainc": lambda a, x: sp.lowergamma(a, x) / sp.gamma(a),
+    "gammaincc": lambda a, x: sp.uppergamma(a, x) / sp.gamma(a),
+    "betainc": lambda a, b, x: sp.betainc_regularized(a, b, 0, x),
+    "scipy_jv": sp.besselj, "scipy_yv": sp.bessely,
+    "scipy_iv": sp.besseli, "scipy_kv": sp.besselk,
+    "scipy_y0": lambda x: sp.bessely(0, x), "scipy_y1": lambda x: sp.bessely(1, x),
+    "scipy_k0": lambda x: sp.besselk(0, x), "scipy_k1": lambda x: sp.besselk(1, x),
+    "scipy_erfi": sp.erfi, "erfcx": lambda x: sp.exp(x**2) * sp.erfc(x),
+    "dawsn": lambda x: sp.sqrt(sp.pi) / 2 * sp.exp(-x**2) * sp.erfi(x),
+    "ndtri": lambda p: sp.sqrt(2) * sp.erfinv(2 * p - 1),
+    "scipy_ellipk": sp.elliptic_k, "scipy_ellipe": sp.elliptic_e,
 }
 """Formulas of ops that need none for their derivatives, or another one: of conditions that are SymPy's."""
 

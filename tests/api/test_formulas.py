@@ -49,6 +49,8 @@ SCALARS = [
     Sum(x**i / sp.factorial(i), (i, 0, 9)), Product(1 + x / i, (i, 1, 7)), Sum(x * y, (i, 1, 4)), Product(x, (i, 1,
     3)) * y,
     Sum(sp.sin(i * x) * sp.cos(j * y), (i, 1, 3), (j, 0, 2)), Sum(x**i * y**j, (i, 0, j), (j, 1, 3)),
+    sp.erfi(x) + sp.jn(2, y) - sp.yn(0, x), sp.harmonic(x) + sp.harmonic(y, 2), sp.li(x + 2) * y,
+    sp.catalan(x) + sp.Catalan * y, sp.betainc_regularized(1.5, 2, 0, x / 3) + sp.betainc(2, 1.5, y / 9, y / 4),
     sp.KroneckerDelta(2, 2) * x + Sum(sp.KroneckerDelta(i, 2) * x**i, (i, 0, 4)) + y,
     sp.Float("1e-30") + 10**30 * x + y,
 ]
@@ -96,6 +98,12 @@ def test_zeta():
     np.testing.assert_allclose([found[0], *found[1]], np.array(exact, float), rtol=1e-12)
 
 
+def test_the_offset_logarithmic_integral():
+    """Of which `lambdify` makes no code."""
+    found = sg.value_and_grad(sg.from_sympy(sp.Li(x), [x]))(3.5)
+    np.testing.assert_allclose(found, [float(sp.Li(3.5).evalf(30)), 1 / np.log(3.5)], rtol=1e-13)
+
+
 @pytest.mark.parametrize("symbol", [x, y])
 def test_gradients(compiled, symbol):
     slopes = sg.jit(lambda x, y, dx, dy: sg.jvp(compiled, (x, y), (dx, dy))[1])
@@ -110,7 +118,7 @@ def test_arrays_are_broadcast_and_agree_with_lambdify(compiled):
     whole = [array.copy() for array in np.broadcast_arrays(xs, ys)]  # its select broadcasts no conditions
     unknown = (
         sp.Sum, sp.Product, sp.erfinv, sp.LambertW, sp.besselj, sp.besseli, sp.frac, sp.Shi, sp.Chi, sp.expint,
-        sp.binomial, sp.elliptic_k, sp.elliptic_f, sp.elliptic_e,
+        sp.binomial, sp.elliptic_k, sp.elliptic_f, sp.elliptic_e, sp.li, sp.jn, sp.harmonic, sp.catalan, sp.betainc,
     )
     known = [e for e in SCALARS if not e.has(*unknown)]
     for k, found in enumerate(compiled(xs, ys)):
@@ -233,9 +241,9 @@ def test_deep_and_shared_expressions():
     (lambda: sg.from_sympy(sp.Integral(sp.exp(x**2), x), [x]), UnsupportedError, r"Integral(.|\n)*doit\(\)"),
     (lambda: sg.from_sympy(q.diff(t), [t]), UnsupportedError, "Derivative"),
     (lambda: sg.from_sympy(Sum(x**i, (i, 0, sp.oo)), [x])(0.5), UnsupportedError, "which has no end"),
-    (lambda: sg.from_sympy(Sum(x**i, (i, 0, n)), [x, n])(0.5, 3), UnsupportedError,
+    (lambda: sg.from_sympy(Sum(x**i, (i, 0, n)), [x, n])(0.5, 3.0), UnsupportedError,
      r"no end that is known while tracing: n is of values(.|\n)*static_argnames=\['n'\]"),
-    (lambda: sg.from_sympy(Sum(x**i, (i, n, 3)), [x, n])(0.5, 3), UnsupportedError, "no beginning that is known"),
+    (lambda: sg.from_sympy(Sum(x**i, (i, n, 3)), [x, n])(0.5, 3.0), UnsupportedError, "no beginning that is known"),
     (lambda: sg.from_sympy(sp.expint(x, y), [x, y])(0.5, 1.0), UnsupportedError, "expint of the order x"),
     (lambda: sg.grad(sg.from_sympy(sp.besselj(x, y), [x, y]))(0.5, 1.0), NoGradient, "jv has no derivative by .* v"),
     (lambda: sg.from_sympy(A[0, 0], [A])(np.ones((3, 3))), ShapeError, r"A has the shape \(3, 3\), not \(2, 3\)"),
@@ -247,7 +255,29 @@ def test_what_is_refused(call, error, message):
         call()
 
 
+def test_sums_to_an_integer_that_is_an_argument():
+    """Each value has a program of its own, as a size has."""
+    total = sg.from_sympy(Sum(x**i / i, (i, 1, n)) + Product(x + i, (i, n - 2, n)), [x, n])
+    for end in (2, 3, 5, 3):
+        wanted = sum(0.5**k / k for k in range(1, end + 1)) + np.prod([0.5 + k for k in range(end - 2, end + 1)])
+        np.testing.assert_allclose(total(0.5, end), wanted, rtol=1e-14)
+    np.testing.assert_allclose(sg.grad(sg.from_sympy(Sum(x**i / i, (i, 1, n)), [x, n]))(0.5, 3), 1.75, rtol=1e-14)
+
+
 # -- to_sympy
+
+
+@pytest.mark.parametrize(("name", "at"), [
+    ("gammainc", (0.7, 1.3)), ("gammaincc", (0.7, 1.3)), ("betainc", (0.7, 1.3, 0.4)), ("jv", (2.5, 1.3)),
+    ("yv", (0.5, 1.3)), ("iv", (2.0, 1.3)), ("kv", (2.0, 1.3)), ("y0", (0.7,)), ("y1", (0.7,)), ("k0", (0.7,)),
+    ("k1", (0.7,)), ("erfi", (0.7,)), ("erfcx", (0.7,)), ("dawsn", (0.7,)), ("ndtri", (0.3,)), ("ellipk", (0.4,)),
+    ("ellipe", (0.4,)), ("expn", (3, 0.7)),
+])
+def test_special_functions_are_those_of_sympy(name, at):
+    symbols = sp.symbols("a b c")[: len(at)]
+    found = sg.jit(getattr(special, name)).to_sympy(*symbols)
+    value = found.subs(dict(zip(symbols, map(sp.Float, at), strict=True))).evalf(30)
+    np.testing.assert_allclose(float(value), getattr(special, name)(*at), rtol=1e-13)
 
 M = np.array([[0.4, 1.3], [0.7, 2.1]])
 

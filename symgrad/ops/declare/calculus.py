@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from symgrad.errors import NoGradient, UnsupportedError
+from symgrad.errors import ConcretizationError, NoGradient, UnsupportedError
 from symgrad.ir.op import Elementwise
 from symgrad.ops.declare.forms import OPS, SCIPYS, Late, answer_scipy, is_traced
 from symgrad.ops.declare.traits import kinds, traits
@@ -242,6 +242,28 @@ def _print_bessel(expression: Any, _known: dict[Any, Any]) -> _Steps:
     return _weak(Late(f"{letter}v"), (yield order), (yield x))
 
 
+def _print_harmonic(expression: Any, _known: dict[Any, Any]) -> _Steps:
+    n, order = (*expression.args, sp.Integer(1))[:2]
+    if not order.is_Integer or order < 1:
+        raise UnsupportedError(f"no NumPy word for SymPy's harmonic of the order {order}")
+    value, m = (yield n), int(order)
+    if m == 1:
+        return _weak(OPS["digamma"], value + 1.0) + np.euler_gamma
+    zeta = Late("special._ufuncs._zeta")
+    return float(zeta(float(m), 1.0)) - zeta(float(m), value + 1.0)
+
+
+def _print_spherical(expression: Any, _known: dict[Any, Any]) -> _Steps:
+    """Spherical Bessel functions, by those of half an order more."""
+    order, x = expression.args
+    value, above = (yield x), (yield order + sp.Rational(1, 2))
+    return _weak(np.sqrt, math.pi / 2 / value) * _weak(Late(f"{expression.func.__name__[0]}v"), above, value)
+
+
+def _beta_between(a: Any, b: Any, low: Any, high: Any) -> Any:
+    return _weak(Late("betainc"), a, b, high) - _weak(Late("betainc"), a, b, low)
+
+
 def _print_expint(expression: Any, _known: dict[Any, Any]) -> _Steps:
     order, x = expression.args
     if not order.is_Integer or order < 0:
@@ -258,6 +280,17 @@ def _piecewise(expression: Any, _known: dict[Any, Any]) -> _Steps:
     return value
 
 
+def _known_integer(value: Any) -> bool:
+    """Whether it is a traced integer that a trace may ask for its value, for which the program then is."""
+    if not hasattr(value, "as_index") or value.ndim or value.dtype.kind not in "iu":
+        return False
+    try:
+        value.as_index()
+    except ConcretizationError:
+        return False
+    return True
+
+
 def _over_limits(reduce: Callable[..., Any], again: Callable[[Any, Any], Any]) -> _Word:
     """Make the word of a sum or a product over an index: over one more axis, in front."""
 
@@ -269,11 +302,12 @@ def _over_limits(reduce: Callable[..., Any], again: Callable[[Any, Any], Any]) -
         inner = expression.func(body, *limits[:-1]) if limits[1:] else body
         first, last = (yield low), (yield high)
         for bound, value in ((low, first), (high, last)):
-            if is_traced(value) and not hasattr(value, "dim"):
+            if is_traced(value) and not hasattr(value, "dim") and not _known_integer(value):
                 raise UnsupportedError(
                     f"from_sympy: {expression} has {'no end' if bound is high else 'no beginning'} that is known while "
                     f"tracing: {bound} is of values",
                     instead=f"static_argnames={sorted(map(str, bound.free_symbols))}, compiled anew for each value")
+        first, last = [v.as_index() if _known_integer(v) else v for v in (first, last)]
         if any(index in bound.free_symbols for limit in limits[:-1] for bound in limit[1:]):  # a triangle
             values = [in_numpy(inner, {**known, index: k}) for k in range(first, last + 1)]
             return reduce(np.stack(np.broadcast_arrays(*values)), axis=0)
@@ -336,7 +370,13 @@ _WORDS: dict[str, _Word] = {
     "acsch": _word(lambda x: np.arcsinh(1 / x)), "Cbrt": _word(np.cbrt), "KroneckerDelta": _word(
         lambda i, j: np.where(np.equal(i, j), np.ones_like(i + j), 0)),
     "polygamma": _print_polygamma, "besselj": _print_bessel, "besseli": _print_bessel, "erfinv": _of_scipy("erfinv"),
-    "erfcinv": _of_scipy("erfcinv"),
+    "erfcinv": _of_scipy("erfcinv"), "erfi": _of_scipy("erfi"),
+    "harmonic": _print_harmonic, "jn": _print_spherical, "yn": _print_spherical,
+    "li": _word(lambda x: OPS["expi"](np.log(x))),
+    "Li": _word(lambda x: OPS["expi"](np.log(x)) - 1.0451637801174927848),  # li(2)
+    "catalan": _word(lambda x: 4.0**x * OPS["gamma"](x + 0.5) / (math.sqrt(math.pi) * OPS["gamma"](x + 2.0))),
+    "betainc": _word(lambda a, b, x, y: _weak(Late("beta"), a, b) * _beta_between(a, b, x, y)),
+    "betainc_regularized": _word(_beta_between),
     "LambertW": _word(lambda x, k=0: np.real(Late("lambertw")(x, k)).astype(
         getattr(x, "dtype", float)) if k else OPS["lambertw"](x)),
     "zeta": _word(lambda s, q=1: Late("special._ufuncs._zeta")(s, q)),
