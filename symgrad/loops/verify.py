@@ -852,7 +852,15 @@ class _Trial:
         return swept_bounds(term.start, walks)
 
     def running(self, array: Array, own: list[Touch]) -> None:
-        """Check that running values are read in the loops they run in: behind these, an array has its last one."""
+        """Check that running values are read in the loops they run in: behind these, an array has its last one.
+
+        Likewise, that what is written at places that are looked up is written in order: the last one of a place stays.
+        """
+        for touch in own:
+            for loop in touch.site.around:
+                if loop.piece is not Piece.ALL and touch.how and touch.site.statement.runs_in_order(loop.members):
+                    shown = shown_access(touch.access)
+                    raise self.wrong(f"{touch.site}: {shown} is not written in the order of {loop.axis.name}")
         read = [touch for touch in own if array in touch.site.statement.prefix and not touch.how]
         goes_on = [one for one in own if one.how and (one.how is not How.SET or array in one.site.statement.prefix)]
         runs = [{loop for loop in one.site.around if not one.access.along(loop.members)} for one in goes_on]

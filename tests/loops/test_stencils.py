@@ -377,3 +377,52 @@ def test_sums_of_a_frame_start_whole() -> None:
     x, chosen = rng.normal(size=(67, 67)), rng.random((67, 67)) > 0.5
     found, interpreted = [sg.value_and_grad(loss, options=sg.Options(compiler=c))(x, chosen)[1] for c in (None, "none")]
     np.testing.assert_allclose(found, interpreted, rtol=1e-10)
+
+
+def test_writes_at_places_that_come_twice_stay_in_order() -> None:
+    """The last one of a place stays: a loop over them is not cut into its ends and what is between."""
+    def function(x: Any) -> Any:
+        longer = np.concatenate([x, x[:1]])
+        out = np.array(longer)
+        out[np.argsort(longer, kind="stable") // 2] = 0.5 * longer
+        return np.cos(np.exp(x)), out
+
+    compiled = sg.jit(function, specs=("f64[n]",))
+    for n in (1, 2, 33, 40, 200):
+        for x in (rng.normal(size=n), np.sort(rng.normal(size=n))[::-1].copy()):
+            for one, other in zip(compiled(x), function(x), strict=True):
+                np.testing.assert_allclose(one, other, rtol=1e-13, atol=1e-14)
+
+
+def put(a: Any, i: Any) -> Any:
+    out = np.zeros(7)
+    out[i] = np.exp(a)
+    return out
+
+
+PLACED = {
+    "matrix": put,
+    "one beside": lambda a, i: (put(np.append(a[0], a[0, 0]), np.append(i[0], i[0, 0])), np.exp(a[0])),
+    "rows": lambda a, i: np.add(*[rows(np.cos(a).T, k[0]) for k in (i, i[::-1])]),
+    "columns": lambda a, i: rows(np.cos(a).T, i[0]).T,
+    "both": lambda a, i: rows(np.cos(a), (i // 2, i[:, ::-1])),
+    "known and looked up": lambda a, i: rows(np.sin(a), (np.arange(len(a))[:, None] % 3, i)),
+}
+
+
+def rows(a: Any, i: Any) -> Any:
+    out = np.zeros((7, 7)) if isinstance(i, tuple) else np.zeros((7, a.shape[1]))
+    out[i] = a
+    return out
+
+
+@pytest.mark.parametrize("name", PLACED)
+def test_the_last_value_of_a_place_stays(name: str) -> None:
+    for options in (None, sg.Options(threads=1), sg.Options(threads=2)):
+        compiled = sg.jit(PLACED[name], specs=("f64[n,m]", "i64[n,m]"), options=options)
+        for shape in ((3, 4), (70, 9), (9, 70), (300, 200)):
+            a, i = rng.normal(size=shape), rng.integers(0, 7, size=shape)
+            found, wanted = compiled(a, i), PLACED[name](a, i)
+            pairs = zip(found, wanted, strict=True) if isinstance(wanted, tuple) else [(found, wanted)]
+            for one, other in pairs:
+                np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-12)

@@ -233,6 +233,14 @@ BROKEN: dict[str, Any] = {
         ], (c.x, c.y, c.r)),
         r"in j: the running value r\[\] is read outside of the loop it runs in",
     ),
+    "looked-up places out of order": (
+        lambda c: ([
+            over(c.i, set_(a(c.y, c.i), ONE, c.i)),
+            *[over(c.j, set_(a(c.y, Lookup(a(c.places, c.j), N, 1)), ONE, c.j), piece=piece, ends=(1, N - 1))
+              for piece in (Piece.BORDERS, Piece.INTERIOR)],
+        ], (c.x, c.places, c.y)),
+        "is not written in the order of j",
+    ),
     "an output without its last element": (
         lambda c: ([copied(c, c.y, c.x, c.short)], (c.x, c.y)), r"the output y is not written at \[9\]",
     ),

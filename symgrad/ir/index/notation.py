@@ -613,6 +613,14 @@ class Statement(Frozen):
         """Every access, its target first."""
         return (self.target, *self.reads)
 
+    def runs_in_order(self, axes: frozenset[Axis]) -> bool:
+        """Whether what it does along some axes is done one after the other.
+
+        So are running values, and what is written at places that are looked up: of two of one place the last one stays.
+        """
+        looked_up = self.how is How.SET and self.target.is_indirect and axes.isdisjoint(self.target.indices)
+        return looked_up or bool(self.prefix)
+
     @property
     def may_fail(self) -> bool:
         """Whether the call may fail by it: it is a check, or an integer that it reads is checked."""

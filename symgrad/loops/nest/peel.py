@@ -61,7 +61,7 @@ def interior(loop: Loop) -> tuple[Any, Any] | None:
     if loop.tile or loop.walk is Walk.THREADS:
         return None
     for statement, around in paths([loop]):
-        if statement.prefix or any(one.tile for one in around):  # windows of a tile belong to one loop
+        if statement.runs_in_order(loop.members) or any(one.tile for one in around):  # a tile's windows are of one loop
             return None
         for axis, *bounds in statement.ranges:
             if axis in loop.members:

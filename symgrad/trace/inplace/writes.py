@@ -122,7 +122,8 @@ def _written(x: Tracer, arrays: dict[int, Any], source: Any, *, apart: bool) -> 
     axes, indices = tuple(arrays), [*arrays.values()]
     part = shapes.broadcast(*[shape_of(a) for a in indices])
     if len(part) > 1:  # so that the order of writes is clear
-        indices = [np.reshape(broadcast_written(lift(a), part), (-1,)) for a in indices]
+        lifted = [lift(a) if is_static(part) else Tracer(as_node(x.owner, a), x.owner) for a in indices]
+        indices = [np.reshape(broadcast_written(a, part), (-1,)) for a in lifted]
     rest = [d for k, d in enumerate(x.node.shape) if k not in axes]
     start = 0 if apart else first_axis(axes)
     source = broadcast_written(source, (*rest[:start], *part, *rest[start:]))
