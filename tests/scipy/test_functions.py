@@ -43,6 +43,8 @@ la.solve_triangular(A, b, trans=1, lower=True)|la.cholesky(A @ A.T)|la.cholesky(
 la.cho_solve(la.cho_factor(A @ A.T), B)|la.cho_solve(la.cho_factor(A @ A.T, lower=True), b)
 la.lu_solve(la.lu_factor(A), b)|la.lu_solve(la.lu_factor(A), B, 1)|la.expm(0.3 * A)|la.expm(3 * A)|la.block_diag(A, B)
 la.toeplitz(b)|la.toeplitz(b, v)|la.hankel(b)|la.hankel(b, v)|la.circulant(b)|la.solve_toeplitz(3 * p + b * b, k)
+la.toeplitz(B)|la.toeplitz(X, v)|la.circulant(B)|la.hankel(b, k)|la.solve_circulant(p, B)|la.solve_circulant(X + np.eye(5, 3), b)
+la.rq(A)[0]|la.rq(B)[1]
 la.norm(A)|la.norm(A, axis=1)|la.norm(b, 1)|la.companion(v)|si.trapezoid(v)|si.trapezoid(v, np.cumsum(v * v))
 si.simpson(v)|si.simpson(v, x=np.cumsum(v * v + 0.1))|si.simpson(v[:6], dx=0.1)
 si.simpson(v[:6], x=np.cumsum(v[:6] ** 2 + 0.1))|si.cumulative_trapezoid(v, initial=0)
@@ -129,10 +131,21 @@ st.gmean(v * v)|st.zscore(v)|st.skew(v)|st.kurtosis(v)|st.sem(v)|st.entropy(p)|s
 """Calls of these arrays, in which each that is named is traced and moves."""
 
 
+OLDER: dict[str, tuple[tuple[int, int], str]] = {
+    r"sc\.spherical": ((1, 15), "are NaN below 0"),
+    r"legendre_p": ((1, 15), "are not there"),
+    r"sc\.lqm?n": ((1, 14), "take numbers alone"),
+    r"sosfiltfilt": ((1, 15), "sets an array's shape, and is refused"),
+}
+"""What is not compared with SciPy before a version, and why."""
+
+
+@pytest.mark.filterwarnings("ignore:Beginning in SciPy 1.17:FutureWarning")
 @pytest.mark.parametrize("text", [text for line in CALLS.strip().splitlines() for text in line.split("|")])
 def test_as_scipy(text: str) -> None:
-    if VERSION < (1, 15) and "sc.spherical" in text:
-        pytest.skip("this SciPy's spherical Bessel functions are NaN below 0")
+    for name, (since, why) in OLDER.items():
+        if VERSION < since and re.search(name, text):
+            pytest.skip(f"this SciPy's own: {why}")
     used = [name for name in ARRAYS if re.search(rf"(?<![\w.'\]]){name}\b(?![='(])", text)]
     call: Any = eval(f"lambda {', '.join(used)}: {text}", globals())  # noqa: S307 - the table is this project's
     moves = [np.sin(3.0 + np.arange(np.size(ARRAYS[n]))).reshape(np.shape(ARRAYS[n])) for n in used]
@@ -185,7 +198,8 @@ def test_factorials_of_integers() -> None:
     n = np.array([-3, 0, 1, 2, 5, 8, 41, 400])
     found = sg.jit(lambda n: (sc.factorial2(n), sc.factorialk(n, 3), sc.factorialk(n, 1)))(n)
     with np.errstate(all="ignore"):
-        for got, want in zip(found, (sc.factorial2(n), sc.factorialk(n, 3), sc.factorialk(n, 1)), strict=True):
+        own = sc.factorial2(n), sc.factorialk(n, 3, exact=False), sc.factorialk(n, 1, exact=False)
+        for got, want in zip(found, own, strict=True):
             np.testing.assert_allclose(got, want, rtol=1e-13)
     table = sc.stirling2(*np.ogrid[:9, :9])
     assert sg.jit(lambda n, k: np.take(table, 9 * n + k))(8, 3) == sc.stirling2(8, 3)
@@ -420,7 +434,7 @@ def test_gamma_functions_of_large_arguments_do_not_cancel(call: Any, exact: Any)
 @pytest.mark.parametrize("df", [3.0, 1e4, 1e8, 1e15, 1e20, 1e300])
 def test_students_distribution_of_many_degrees_of_freedom(df: float) -> None:
     t = np.array([-8.0, -3.0, -0.1, 0.5, 4.0])
-    np.testing.assert_allclose(sg.jit(sc.stdtr)(df, t), sc.stdtr(df, t), rtol=3e-14)
+    np.testing.assert_allclose(sg.jit(sc.stdtr)(df, t), sc.stdtr(df, t), rtol=1e-13 if VERSION < (1, 15) else 3e-14)
     if df < 1e20:
         np.testing.assert_allclose(sg.jit(lambda t: st.t.logpdf(t, df))(t), st.t.logpdf(t, df), rtol=1e-11)
 
@@ -445,6 +459,7 @@ def test_incomplete_beta_functions_of_large_parameters_have_the_digits_that_thei
     np.testing.assert_allclose(found[1], np.array([1 - v for v in want], float), rtol=rtol)
 
 
+@pytest.mark.skipif(VERSION < (1, 15), reason="this SciPy's own is NaN")
 def test_incomplete_beta_functions_of_infinite_parameters() -> None:
     """All of the chance is at one end."""
     a, b = np.array([np.inf, 1, np.inf, np.inf, 0, 2, np.inf]), np.array([1, np.inf, np.inf, 1, 2, 0, 3])

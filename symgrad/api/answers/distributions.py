@@ -55,7 +55,7 @@ def _tried(formula: Callable[..., Any], *args: Any, for_all: bool = True, **keyw
     trace.branches = None if for_all else branches
     try:
         return formula(*args, **keywords)
-    except (SymgradError, TypeError, ValueError, AttributeError, IndexError) as error:
+    except (SymgradError, TypeError, ValueError, AttributeError, IndexError, RecursionError) as error:
         if not isinstance(error, SymgradError) and not raised_in_library(error):
             raise
         del (heard.refusals or [])[before:]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -271,9 +273,9 @@ def orthogonal_procrustes(A: Any, B: Any, check_finite: bool = True) -> Any:
 @answers(Late("linalg.rq"))
 def rq(a: Any, overwrite_a: bool = False, lwork: Any = None, mode: str = "full", check_finite: bool = True) -> Any:
     """As `scipy.linalg.rq`: what turned round is the transpose of QR."""
-    q, r = qr(np.swapaxes(lift(a)[::-1, ::-1], -1, -2), mode="full" if mode == "r" else mode)
-    r = np.swapaxes(r, -1, -2)[::-1, ::-1]
-    return r if mode == "r" else (r, np.swapaxes(q, -1, -2)[::-1, ::-1])
+    q, r = qr(np.swapaxes(lift(a)[..., ::-1, ::-1], -1, -2), mode="full" if mode == "r" else mode)
+    r = np.swapaxes(r, -1, -2)[..., ::-1, ::-1]
+    return r if mode == "r" else (r, np.swapaxes(q, -1, -2)[..., ::-1, ::-1])
 
 
 @answers(Late("linalg.qr_multiply"))
@@ -285,33 +287,63 @@ def qr_multiply(a: Any, c: Any, mode: str = "right", pivoting: bool = False, *_:
 # -- matrices of a vector's elements, by places
 
 
-def _vector(x: Any) -> Any:
-    x = np.ravel(lift(x))
-    if type(shape_of(x)[0]) is not int:
+@cache
+def _takes_rows(name: str) -> bool:
+    """Whether this SciPy's function makes a matrix of each row of an array; older versions flatten it."""
+    function = Late(f"linalg.{name}").function
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that it will change
+        return np.ndim(getattr(function, "original", function)(np.zeros((1, 1)))) > np.ndim(np.eye(1))
+
+
+def _vectors(name: str, *given: Any) -> list[Any]:
+    """Return vectors along the last axis of arrays whose other axes are alike, none where SciPy flattens."""
+    arrays = [np.atleast_1d(lift(x)) for x in given]
+    if any(x.ndim > 1 for x in arrays) and not _takes_rows(name):
+        arrays = [np.ravel(x) for x in arrays]
+    if any(type(shape_of(x)[-1]) is not int for x in arrays):
         raise ShapeError("a matrix of a vector's elements needs to know how many there are")
-    return x
+    others = np.broadcast_shapes(*[x.shape[:-1] for x in arrays])
+    return [np.broadcast_to(x, (*others, x.shape[-1])) for x in arrays]
 
 
 @answers(Late("linalg.toeplitz"))
 def toeplitz(c: Any, r: Any = None) -> Any:
-    c = _vector(c)
-    r = c if r is None else _vector(r)
-    n, m = len(c), len(r)
-    return np.concatenate([c[::-1], r[1:]])[n - 1 - np.arange(n)[:, None] + np.arange(m)]
+    c, r = _vectors("toeplitz", c, c if r is None else r)
+    n, m = c.shape[-1], r.shape[-1]
+    return np.concatenate([c[..., ::-1], r[..., 1:]], -1)[..., n - 1 - np.arange(n)[:, None] + np.arange(m)]
 
 
 @answers(Late("linalg.hankel"))
 def hankel(c: Any, r: Any = None) -> Any:
-    c = _vector(c)
-    r = np.zeros_like(c) if r is None else _vector(r)
-    return np.concatenate([c, r[1:]])[np.arange(len(c))[:, None] + np.arange(len(r))]
+    c = lift(c)
+    c, r = _vectors("hankel", c, np.zeros_like(c) if r is None else r)
+    return np.concatenate([c, r[..., 1:]], -1)[..., np.arange(c.shape[-1])[:, None] + np.arange(r.shape[-1])]
 
 
 @answers(Late("linalg.circulant"))
 def circulant(c: Any) -> Any:
-    c = _vector(c)
-    places = np.arange(len(c))
-    return c[(places[:, None] - places) % len(c)]
+    return _circulant(*_vectors("circulant", c))
+
+
+def _circulant(c: Any) -> Any:
+    places = np.arange(c.shape[-1])
+    return c[..., (places[:, None] - places) % c.shape[-1]]
+
+
+@answers(Late("linalg.solve_circulant"))
+def solve_circulant(
+    c: Any, b: Any, singular: str = "raise", tol: Any = None, caxis: int = -1, baxis: int = 0, outaxis: int = 0,
+) -> Any:
+    """As `scipy.linalg.solve_circulant`, whose vectors are along any axes, and the other axes alike."""
+    if singular != "raise" or tol is not None:
+        raise UnsupportedError(
+            "scipy.linalg.solve_circulant(..., singular=, tol=) of traced arrays", instead="leave these away")
+    c, b = np.moveaxis(np.atleast_1d(lift(c)), caxis, -1), np.moveaxis(np.atleast_1d(lift(b)), baxis, -1)
+    if c.ndim == 1 and b.ndim > 1:  # one matrix, to be factored once
+        found = systems.solve(_circulant(c), np.reshape(b, (-1, c.shape[-1])).T).T
+        return np.moveaxis(np.reshape(found, b.shape), -1, outaxis)
+    return np.moveaxis(systems.solve(_circulant(c), b[..., None])[..., 0], -1, outaxis)
 
 
 # -- the exponential of a matrix
@@ -394,7 +426,6 @@ _OF_FULL: dict[str, Any] = {
         _symmetric(_of_half(ab, lower=lower)), lift(b)),
     "cho_solve_banded": lambda cb_and_lower, b, *_, **__: systems.cho_solve(
         (_of_half(cb_and_lower[0], lower=cb_and_lower[1]), cb_and_lower[1]), b),
-    "solve_circulant": lambda c, b, *_, **__: systems.solve(circulant(c), lift(b)),
     "matmul_toeplitz": lambda c_or_cr, x, *_, **__: np.matmul(
         toeplitz(*c_or_cr) if isinstance(c_or_cr, tuple) else toeplitz(c_or_cr), lift(x)),
     "solve_sylvester": _sylvester,

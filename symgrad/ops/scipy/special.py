@@ -327,6 +327,17 @@ _MOMENTS: dict[str, Callable[..., Any]] = {
        for name, raw in (("nct", _noncentral_t), ("ncf", _noncentral_f))
        for k, what in enumerate(("mean", "variance", "skewness", "kurtosis_excess"))},
     "ncf_kurtosis_excess": lambda *given: 3 + _central(_noncentral_f, *given)[3],  # which SciPy subtracts from it
+    # of which newer versions have formulas in Python
+    "beta_mean": lambda a, b: a / (a + b), "beta_variance": lambda a, b: a * b / (np.square(a + b) * (a + b + 1)),
+    "beta_skewness": lambda a, b: 2 * (b - a) * np.sqrt((a + b + 1) / (a * b)) / (a + b + 2),
+    "beta_kurtosis_excess": lambda a, b: 6 * (np.square(a - b) * (a + b + 1) / (a * b) - a - b - 2) / (
+        (a + b + 2) * (a + b + 3)),
+    "binom_mean": lambda n, p: n * p, "binom_variance": lambda n, p: n * p * (1 - p),
+    "binom_skewness": lambda n, p: (1 - 2 * p) / np.sqrt(n * p * (1 - p)),
+    "binom_kurtosis_excess": lambda n, p: 1 / (n * p * (1 - p)) - 6 / n,
+    "ncx2_mean": lambda df, nc: df + nc, "ncx2_variance": lambda df, nc: 2 * (df + 2 * nc),
+    "ncx2_skewness": lambda df, nc: 2**1.5 * (df + 3 * nc) / (df + 2 * nc) ** 1.5,
+    "ncx2_kurtosis_excess": lambda df, nc: 12 * (df + 4 * nc) / np.square(df + 2 * nc),
 }
 
 _FORMULAS: dict[str, Callable[..., Any]] = {
@@ -401,7 +412,18 @@ _FORMULAS: dict[str, Callable[..., Any]] = {
     "special._ufuncs._scaled_exp1": lambda x: _scaled_exp1(floating(x)),
     "special._ufuncs._nbinom_cdf": lambda x, n, p: betainc(n, x + 1, p),
     "special._ufuncs._nbinom_sf": lambda x, n, p: betaincc(n, x + 1, p),
+    "special._ufuncs._beta_cdf": lambda x, a, b: betainc(a, b, x),
+    "special._ufuncs._beta_sf": lambda x, a, b: betaincc(a, b, x),
+    "special._ufuncs._nct_cdf": lambda x, df, nc: compiled.nctdtr(df, nc, x),
+    "special._ufuncs._ncx2_cdf": lambda x, df, nc: compiled.chndtr(x, df, nc),
 }
+
+_OLDER = {
+    f"stats._boost._{distribution}_{'pdf' if what == 'pmf' else what}": name for name in (*_FORMULAS,)
+    for distribution, _, what in [name.rpartition("._")[2].partition("_")]
+    if distribution in {"beta", "binom", "nbinom", "hypergeom", "nct", "ncf", "ncx2"}
+}
+"""The names in SciPy 1.13 of what distributions ask of Boost, by those that newer versions have for it."""
 
 
 # -- orthogonal polynomials of a known degree, by their recurrences: DLMF 18.9.1 and 18.9.2
@@ -657,5 +679,5 @@ def _in_its_loop(name: str, formula: Callable[..., Any]) -> Callable[..., Any]:
     return answer
 
 
-for _name, _formula in _FORMULAS.items():
+for _name, _formula in (*_FORMULAS.items(), *[(older, _FORMULAS[newer]) for older, newer in _OLDER.items()]):
     answers(Late(_name))(_in_its_loop(_name, _formula))
