@@ -143,11 +143,11 @@ LESS: dict[str, tuple[str, tuple[int, int]]] = {
 
 
 def agrees(name: str, found: dict[str, str], page: list[str]) -> None:
-    """Compare what is traced with the page, of which older versions have less where `LESS` says so, and nothing else."""
+    """Compare what is traced with the page, of which older versions have less where `LESS` says so."""
     less, since = LESS.get(name, ("", VERSION))
     order = [*KINDS.values()]
     for (method, kind), said in zip(found.items(), page, strict=True):
-        if VERSION < since and method in less.split():
+        if since > VERSION and method in less.split():
             assert order.index(kind) < order.index(said), f"{name}.{method} is {kind}: as the page says, not less"
         elif VERSION < NEWEST:  # some formulas of older versions can be traced
             assert order.index(kind) >= order.index(said), f"{name}.{method} is {kind}, and the page says {said}"

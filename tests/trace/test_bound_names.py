@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import subprocess
 import sys
 import threading
 import types
@@ -120,6 +121,19 @@ def test_functions_in_attributes_defaults_and_containers(name: str) -> None:
     assert not isinstance(Holds.zeros, Replaced)
     assert not isinstance(vars(Holds)["static"].__func__, Replaced)
     assert type(steps(3)) is np.ndarray
+
+
+def test_defaults_of_a_library_that_is_imported_after_a_trace(tmp_path: Any) -> None:
+    """In a process of its own, in which no other function of SciPy's was asked for."""
+    program = tmp_path / "late.py"
+    program.write_text(
+        "import numpy as np, symgrad as sg\n"
+        "interpreted = sg.Options(compiler='none')\n"
+        "sg.jit(lambda x, of=np.sum: of(x), options=interpreted)(np.ones(2))\n"
+        "from scipy.special import logsumexp\n"
+        "print(sg.jit(lambda x, of=logsumexp: of(x), options=interpreted)(np.zeros(2)) == np.log(2))\n")
+    done = subprocess.run([sys.executable, str(program)], capture_output=True, text=True, check=False)
+    assert done.stdout == "True\n", done.stderr
 
 
 CALLED: dict[str, Any] = {

@@ -415,7 +415,7 @@ _FORMULAS: dict[str, Callable[..., Any]] = {
     "special._ufuncs._beta_cdf": lambda x, a, b: betainc(a, b, x),
     "special._ufuncs._beta_sf": lambda x, a, b: betaincc(a, b, x),
     "special._ufuncs._nct_cdf": lambda x, df, nc: compiled.nctdtr(df, nc, x),
-    "special._ufuncs._ncx2_cdf": lambda x, df, nc: compiled.chndtr(x, df, nc),
+    "special._ufuncs._ncx2_cdf": compiled.chndtr,
 }
 
 _OLDER = {

@@ -568,8 +568,8 @@ def held_for(value: Any) -> Any:
     if isinstance(value, (staticmethod, classmethod)):
         instead = held_for(value.__func__)
         return value if instead is value.__func__ else type(value)(instead)
-    if not _Installed.stand_ins:
-        [*_library_rows()]  # none was needed before
+    if len(sys.modules) != _Installed.looked:
+        [*_library_rows()]  # of a library that was imported since: none was needed before
     found = standing_for(value)
     if type(found) is not Replaced or found is value:
         return found
@@ -611,6 +611,7 @@ class _Installed:
     users: ClassVar[dict[str, tuple[ModuleType | None, int, tuple[Row, ...]]]] = {}
     others: ClassVar[set[str]] = set()
     modules = 0
+    looked = 0
 
 
 def _make_stand_in(original: Any, name: str, when_traced: Callable[..., Any] | None, kind: Any = Replaced) -> Replaced:
@@ -799,6 +800,7 @@ def _put_rows(rows: Iterable[Row]) -> None:
 def _library_rows() -> Iterator[Row]:
     """Yield the rows of NumPy and of SciPy's public modules, of those that are imported."""
     found = _Installed.libraries
+    _Installed.looked = len(sys.modules)
     if not found:
         load()  # what answers is asked once for each module: all of it has to be declared
     answer_scipy()
