@@ -32,6 +32,11 @@ class Line(NamedTuple):
         """The line of the value that it derives, see `Derived`."""
         return None
 
+    @property
+    def caller(self) -> Line | None:
+        """The line that called the library it is in, see `Within`."""
+        return None
+
     def __str__(self) -> str:
         """Print as ``model.py:14``, the short form of reports and C comments."""
         name = self.file.replace("\\", "/").rsplit("/", 1)[-1]
@@ -57,14 +62,28 @@ class Derived(Line):
         return made
 
 
+class Within(Line):
+    """A line of an installed package, with the line of the user's that called it."""
+
+    caller: Line | None = None
+
+    @classmethod
+    def of(cls, line: Line, caller: Line) -> Within:
+        """Say who called."""
+        made = cls(*line)
+        made.caller = caller
+        return made
+
+
 class SymgradError(Exception):
     """The root of every error symgrad raises."""
 
     def __init__(self, what: str, *, line: Line | None = None, instead: str | None = None) -> None:
         """Compose the message: what, where (the user's file, line and source), what to write instead."""
         parts = [what]
-        if line is not None:
-            parts.append(f"  at {line.file}:{line.number}" + (f"\n      {line.text}" if line.text else ""))
+        for where, one in (("at", line), ("called at", line and line.caller)):
+            if one is not None:
+                parts.append(f"  {where} {one.file}:{one.number}" + (f"\n      {one.text}" if one.text else ""))
         if instead is not None:
             parts.append(f"  instead: {instead}")
         super().__init__("\n".join(parts))
@@ -167,6 +186,10 @@ class LeakedTracerError(Refusal, RuntimeError):
 
 class LeftBehindError(ArgumentError):
     """A function that was unpickled without its Python code is called with what it was not compiled for."""
+
+
+class LibraryError(SymgradError, RuntimeError):
+    """What a function of a library says of its arguments by a RuntimeError, as those of scipy.ndimage do."""
 
 
 class LinAlgError(SymgradError, np.linalg.LinAlgError):

@@ -13,7 +13,7 @@ from symgrad.ops.arrays.views import broadcast_to
 from symgrad.ops.declare import leaves
 from symgrad.ops.declare.forms import COMPILED, PARTS
 from symgrad.trace.lines import local_name, user_line
-from symgrad.trace.remedies import SPARSE
+from symgrad.trace.remedies import SPARSE, in_place_of
 from symgrad.trace.state import Trace
 
 LONGEST = 200
@@ -137,7 +137,14 @@ def plain(value: Any, dtype: Any = None) -> np.ndarray[Any, Any]:
             instead="float(n), a number of 53 bits, or the function's integers outside of the traced one",
         )
     if kind is np.ndarray or not issubclass(kind, np.ndarray):  # before numpy.ma is asked for, and imported
-        return _plain(_array(value, dtype))
+        array = _array(value, dtype)
+        if array.dtype == object and not array.ndim and kind is not np.ndarray:  # a SymPy number, a Decimal
+            raise UnsupportedError(
+                f"{kind.__module__}.{kind.__qualname__}, no number of NumPy's or Python's, meets a traced array",
+                line=user_line(), instead=in_place_of(kind.__module__) or (
+                    "float(number), made outside" if hasattr(kind, "__float__") else None),
+            )
+        return _plain(array)
     if isinstance(value, np.ma.MaskedArray):
         raise UnsupportedError(
             "a masked array meets a traced array; its mask would be lost", line=user_line(),

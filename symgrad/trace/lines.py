@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.errors import Line, SymgradError
+from symgrad.errors import Line, SymgradError, Within
 
 # Not by pathlib, which takes 4 ms to import.
 _HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))  # noqa: PTH100, PTH120
@@ -78,9 +78,15 @@ def in_numpy_or_scipy(filename: str) -> bool:
     return filename.startswith(_libraries()[1:])
 
 
+@cache
+def installed(filename: str) -> bool:
+    """Whether a file is an installed package's."""
+    return any(site in filename for site in _SITE)
+
+
 def of_the_user(filename: str) -> bool:
     """Whether a module's file is the user's own and no installed package's; an empty name is a session's."""
-    return not any(site in filename for site in _SITE) and not filename.startswith(_STANDARD) and is_user_code(filename)
+    return not installed(filename) and not filename.startswith(_STANDARD) and is_user_code(filename)
 
 
 _ends: dict[int, CodeType] = {}  # by identity: to hash code takes longer than all else that is done for a frame
@@ -143,7 +149,11 @@ def entries(error: BaseException) -> list[TracebackType]:
 def error_line(error: BaseException) -> Line | None:
     """Return the innermost line of the user's code that an error went through."""
     own = [at for at in walk_tb(error.__traceback__) if is_user_code(at[0].f_code.co_filename)]
-    return line_at(*own[-1]) if own else None
+    if not own:
+        return None
+    line = line_at(*own[-1])
+    callers = [at for at in own if of_the_user(at[0].f_code.co_filename)] if installed(line.file) else []
+    return Within.of(line, line_at(*callers[-1])) if callers else line
 
 
 def shortened(error: Exception) -> Exception:
@@ -211,7 +221,24 @@ def user_line() -> Line | None:
     frame = user_frame()
     if frame is None:
         return None
-    return line_at(frame, frame.f_lineno)
+    line = line_at(frame, frame.f_lineno)
+    caller = caller_of(frame) if installed(frame.f_code.co_filename) else None
+    return line if caller is None else Within.of(line, line_at(caller, caller.f_lineno))
+
+
+def caller_of(frame: FrameType) -> FrameType | None:
+    """Return the innermost frame of the user's own code around a frame of an installed package's."""
+    at = frame.f_back
+    while at is not None and not of_the_user(_file_of(at)):
+        at = at.f_back
+    return at
+
+
+def _file_of(frame: FrameType) -> str:
+    """Return the file of a frame's code; of a text that was run, that of the module it was run in."""
+    name = frame.f_code.co_filename
+    module = sys.modules.get(str(frame.f_globals.get("__name__"))) if name[:1] == "<" else None
+    return getattr(module, "__file__", None) or name
 
 
 def line_at(frame: FrameType, number: int) -> Line:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import sys
 from itertools import takewhile
 from types import CellType, FrameType, FunctionType
@@ -10,13 +9,16 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.ops.declare.forms import ANSWERS, SCIPYS
-from symgrad.trace.lines import called, is_user_code, spelled
+from symgrad.ops.declare.forms import ANSWERS, PARTS
+from symgrad.trace.lines import called, caller_of, installed, is_user_code, spelled, user_frame
 
 _FOURIER = (
     "C @ x and -S @ x, the real and the imaginary part, with C, S = np.cos(k), np.sin(k) and "
     "k = 2 * np.pi * np.outer(np.arange(n), np.arange(n)) / n made outside"
 )
+_REAL = ("dct", "idct", "dst", "idst")
+_COMPLEX = ("fft", "ifft", "rfft", "ihfft", "hilbert")
+_OF_COLUMNS = "{}(np.eye(n), axis=0) made outside"
 _SPECTRUM = "np.linalg.eigh or eigvalsh of a symmetric matrix, np.linalg.svd of another one, where these will do"
 SPARSE = (
     "S @ x, S.T @ y, S.multiply(B) and the like, with S made outside; or the matrix's elements: C = S.tocoo() outside; "
@@ -24,7 +26,7 @@ SPARSE = (
 )
 _DRAWN = "standard numbers drawn outside, as an argument: mean + scale * noise"
 _WINDOWS = "np.lib.stride_tricks.sliding_window_view(np.pad(x, k // 2), k)"
-_OUTSIDE = "its result for plain arrays, made outside of the traced function and passed as an argument"
+OUTSIDE = "its result for plain arrays, made outside of the traced function and passed as an argument"
 _AS_FUNCTION = "np.{}(array, ...), the function, which is traced, in place of a plain array's method"
 _OTHER_SIGNS = ", where columns of Q and rows of R may have other signs"
 
@@ -42,7 +44,18 @@ brentq, brenth, bisect, ridder, toms748 -> scipy.optimize.newton(f, x0), which i
     implicit function's rule
 interp1d -> np.interp(x, points, values)
 nonzero -> np.where(mask, x, 0), or np.sum(x[mask]), np.mean(x[mask])
-fft, rfft, hilbert, welch, stft, spectrogram, periodogram -> {_FOURIER}
+welch, stft, spectrogram, periodogram -> means and sums of what Fourier's matrices give of the windows: {_FOURIER}
+fftshift -> np.roll(x, len(x) // 2)
+ifftshift -> np.roll(x, -(len(x) // 2))
+hankel1 -> scipy.special.jv(v, x), the real part, and scipy.special.yv(v, x), the imaginary one
+hankel2 -> scipy.special.jv(v, x), the real part, and -scipy.special.yv(v, x), the imaginary one
+wofz -> np.exp(-x * x), the real part of a real number's, and 2 / np.sqrt(np.pi) * scipy.special.dawsn(x), the imaginary
+    one
+CubicSpline, PchipInterpolator, Akima1DInterpolator, CubicHermiteSpline, PPoly -> np.polyval(np.take(s.c, k, 1), x -
+    np.take(s.x, k)) with k = np.clip(np.searchsorted(s.x, x, "right") - 1, 0, len(s.x) - 2) and the spline s made outside of plain points
+diags, diags_array, spdiags, dia_matrix, dia_array -> d * x in the place of scipy.sparse.diags(d) @ x, with slices for
+    other diagonals
+trapz -> np.trapezoid(y, x)
 eig, eigvals, rsf2csf -> {_SPECTRUM}
 schur -> w, v = np.linalg.eigh(a), of a symmetric matrix: T is np.diag(w) and Z is v, from the least w on
 qz, ordqz -> scipy.linalg.eigh(a, b), of a symmetric matrix and a positive definite one, where this will do
@@ -108,7 +121,7 @@ ROOMS = _table(f"""
 scipy.sparse -> {SPARSE}
 numpy.random -> {_DRAWN}
 scipy.optimize -> optimizing outside of the traced function; inside, sg.custom_vjp with the implicit function's rule
-numpy.fft, scipy.fft -> matrices made outside, as for fft: {_FOURIER}
+numpy.fft, scipy.fft -> matrices along each axis, made outside, as for fft: {_FOURIER}
 numpy.emath, numpy.lib.scimath -> np.sqrt, np.log and their like, of numbers for which these are real
 numpy.ma -> np.where(mask, fill, data) with the plain data and mask
 numpy.matrixlib -> np.ndarray, with a @ b for products
@@ -118,6 +131,9 @@ scipy.spatial.transform -> a rotation's matrix by its formula: eye(3) + sin(t) *
 scipy.spatial -> the neighbours, hull or triangles of plain points, found outside: inside, x[places] of these and
     scipy.spatial.distance.cdist(x, y) are traced
 scipy.interpolate -> a table's values outside, and piecewise linear inside: np.interp(x, xp, yp)
+sympy -> sg.from_sympy(formula, ...), made outside, which is a function of arrays; of a number float(number)
+mpmath -> np.* and scipy.special functions: a traced number has the digits of its dtype
+pydantic, pydantic_core -> Model.model_construct(...), which does not look at values, or a plain dataclass
 scipy.special -> sg.extern with C of it and its derivative; docs/scipy.md lists the functions that have an answer
 scipy.stats -> np.mean, np.var, np.corrcoef or np.quantile for a statistic; ranks, tests and fits of plain arrays
     outside of the traced function
@@ -143,41 +159,57 @@ isclose -> np.isclose(x, y)
 
 def remedy(function: Any) -> str:
     """Say what to write in the place of a function; nothing, where it is none of a library's."""
-    name, module, of = getattr(function, "__name__", ""), module_of(function), getattr(function, "__self__", None)
+    name, module, of = name_of(function), module_of(function), getattr(function, "__self__", None)
     if module == "math":
         own: Any = getattr(np, name, None)
         same = f"np.{name}" if own in ANSWERS else f"scipy.special.{name}"
         known = own in ANSWERS or own is None
-        return MATHS.get(name) or (f"{same}({'x, y' if getattr(own, 'nin', 1) == 2 else 'x'})" if known else _OUTSIDE)
+        return MATHS.get(name) or (f"{same}({'x, y' if getattr(own, 'nin', 1) == 2 else 'x'})" if known else OUTSIDE)
     if type(of).__module__ == "numpy" and hasattr(of, "dtype"):
         return _AS_FUNCTION.format(name)
     if type(function) is np.ufunc and not module:
         return OTHERWISE["vectorize"]
     if isinstance(function, type) and issubclass(function, np.number):
         return f"x.astype(np.{name}), or np.{name}(x) by the module's name where it is called"
-    return OTHERWISE.get(name) or next((said for room, said in ROOMS.items() if within(module, room)), "") or (
-        nearest(name, module))
+    if name in _REAL or name in _COMPLEX:
+        columns = _OF_COLUMNS.format(public_name(function))
+        return f"M @ x with M = {columns}" if name in _REAL else (
+            f"C @ x and S @ x, the real and the imaginary part, with C = np.real(F), S = np.imag(F) and F = {columns}")
+    said = OTHERWISE.get(name) or (PARTS if _is_complex(function) else in_place_of(module))
+    known = module.partition(".")[0] in {"numpy", "scipy"}
+    return said or (f"{OUTSIDE}; for its derivative, sg.extern with C of both" if known else "")
+
+
+def _is_complex(function: Any) -> bool:
+    """Whether a ufunc gives complex numbers alone."""
+    return type(function) is np.ufunc and all(loop[-1] in "FDG" for loop in function.types)
+
+
+def in_place_of(module: str) -> str:
+    """Say what to write in the place of a module's functions and objects; nothing where that is not known."""
+    return next((said for room, said in ROOMS.items() if within(module, room)), "")
+
+
+def of_another_library() -> tuple[str, str]:
+    """Return which library's code runs that the user's line calls, as the line says it, and what to write instead.
+
+    Nothing where the user's own code runs.
+    """
+    frame = user_frame()
+    caller = caller_of(frame) if frame is not None and installed(frame.f_code.co_filename) else None
+    if frame is None or caller is None:
+        return "", ""
+    module = str(frame.f_globals.get("__name__", ""))
+    name = spelled(caller)
+    return f"{name}(...): " if name else f"{module.partition('.')[0]}: ", in_place_of(module)
 
 
 def unanswered(name: str, function: Any) -> str:
     """Say that a function has no answer, and why, where there is a reason."""
     reason = REASONS.get(getattr(function, "__name__", ""))
+    if reason is None and _is_complex(function):
+        reason = "its result is complex, and symgrad compiles real numbers"
     return f"{name} has no answer for traced arrays{f': {reason}' if reason else ''}"
-
-
-def nearest(name: str, module: str) -> str:
-    """Propose the function of a library that has an answer and the most similar name, and what always works."""
-    package = module.partition(".")[0]
-    if package not in {"numpy", "scipy"}:
-        return ""
-    near = {
-        function.__name__: public_name(function) for function in (*ANSWERS, *SCIPYS)
-        if within(module_of(function), package) and not isinstance(function, type) and function.__name__ != name
-    }
-    found = difflib.get_close_matches(name, near, 1, 0.7)
-    if not found:
-        return f"{_OUTSIDE}; for its derivative, sg.extern with C of both"
-    return f"{near[found[0]]}, the nearest name that has an answer; or {_OUTSIDE}"
 
 
 def within(module: str, room: str) -> bool:
@@ -207,6 +239,11 @@ def unreached(function: Any) -> str:
     )
 
 
+def name_of(function: Any) -> str:
+    """Return the name of a function, or of the class of an object that is called."""
+    return str(getattr(function, "__name__", "") or ("" if function is None else type(function).__name__))
+
+
 def module_of(function: Any) -> str:
     """Return the public module of a function or a class; a ufunc of SciPy's does not say it."""
     own = getattr(function, "__self__", None)
@@ -218,7 +255,12 @@ def module_of(function: Any) -> str:
 
 
 def public_name(function: Any) -> str:
-    """Return the name of a function of a library's by which users know it: ``scipy.stats.qmc.discrepancy``."""
+    """Return the name of a function of a library's by which users know it: ``scipy.stats.qmc.discrepancy``.
+
+    Of an object that is called it is the name of its class.
+    """
+    if not hasattr(function, "__name__"):
+        function = type(function)
     name, module, of = getattr(function, "__name__", ""), module_of(function), getattr(function, "__self__", None)
     if type(of) is np.ufunc:  # np.add.reduce
         return f"{module}.{of.__name__}.{name}"

@@ -278,6 +278,8 @@ def explain(error: Exception, refused: Sequence[Refusal] = ()) -> Exception:
             f"{public_name(function)}{said}", line=line,
             instead=_how_called(function) if _ARGUMENTS.search(said) else remedy(function) or _NUMPYS,
         )
+    if library and compiled and isinstance(error, ValueError):  # np.nditer(x, flags=...)
+        return ArgumentValueError(f"{public_name(function)}: {error}", line=line)
     foreign = called_of_traced(error)
     if foreign or (isinstance(error, (TypeError, ValueError)) and _OWN_CLASSES.search(str(error))):
         said = _OWN_CLASSES.sub("ndarray", str(error))  # the user knows an array

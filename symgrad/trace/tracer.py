@@ -33,14 +33,24 @@ from symgrad.ops.declare import leaves
 from symgrad.ops.declare.forms import INT, PARTS, Late, is_traced, loop_dtypes
 from symgrad.ops.elementwise.selection import astype
 from symgrad.trace.constants import compiled, constant, number, plain
-from symgrad.trace.lines import called, in_numpy_or_scipy, passes_on, stores, subscripts, user_frame, user_line
+from symgrad.trace.lines import (
+    called,
+    in_numpy_or_scipy,
+    in_scipy,
+    passes_on,
+    stores,
+    subscripts,
+    user_frame,
+    user_line,
+)
 from symgrad.trace.nested import elements, settled
 from symgrad.trace.remedies import (
     OTHERWISE,
+    OUTSIDE,
     asked_by,
     method_remedy,
     module_of,
-    nearest,
+    of_another_library,
     public_name,
     remedy,
     unreached,
@@ -145,8 +155,11 @@ class Tracer:
 
     @shape.setter
     def shape(self, shape: Any) -> None:
-        """Refuse to be given another shape in place, but by NumPy, which does it to arrays that it made."""
-        if MARK in sys._getframe(1).f_globals:  # noqa: SLF001 - who asks
+        """Refuse to be given another shape in place, but by NumPy and SciPy, which do it to arrays that they made."""
+        frame: Any = sys._getframe(1)  # noqa: SLF001 - who asks, of a local array on its behalf
+        while frame.f_globals["__name__"].startswith("symgrad.trace.inplace."):
+            frame = frame.f_back
+        if MARK in frame.f_globals or (active.scipy and in_scipy(frame.f_code.co_filename)):
             same = Tracer(self._node, self.owner, base=self.base, view=self._view)
             made: Any = np.reshape(same, settled(shape))
             self._node, self.base, self._view, self._seen = made.node, made.base, made._view, made._seen  # noqa: SLF001
@@ -289,10 +302,11 @@ class Tracer:
             raise leaked(self)
         if what is _INDEX:
             what, instead = _of_an_index(instead)
+        library, otherwise = of_another_library()
         return ConcretizationError(
-            f"{what} needs the value of a traced array {self._brief()}, which is not known while "
+            f"{library}{what} needs the value of a traced array {self._brief()}, which is not known while "
             f"{self.owner.function}() is traced{inside}",
-            line=user_line(), instead=instead, numpy_too=not numpy,
+            line=user_line(), instead=otherwise or instead, numpy_too=not numpy,
         )
 
     def known(self) -> Any:
@@ -449,7 +463,7 @@ class Tracer:
         raise NoSuchAttribute(
             f"{f'{asked}: ' * within}the attribute or method {name!r} of an array has no answer for traced arrays",
             line=user_line(),
-            instead=(remedy(function) if within else "") or _ADVICE.get(name) or nearest(name, "numpy"),
+            instead=(remedy(function) if within else "") or _ADVICE.get(name) or OUTSIDE,
         )
 
 

@@ -136,8 +136,9 @@ def rows(heading: str) -> dict[str, list[str]]:
 
 
 LESS: dict[str, tuple[str, tuple[int, int]]] = {
-    "logser": ("logcdf cdf logsf sf", (1, 14)), "beta": ("entropy", (1, 15)),
-    "ncf": ("cdf ppf isf interval median", (1, 15)), "tukeylambda": ("mean var std moment stats", (1, 15)),
+    "logser": ("logcdf cdf logsf sf", (1, 17)), "tukeylambda": ("mean var std moment stats", (1, 17)),
+    "beta": ("entropy", (1, 16)), "dpareto_lognorm": ("logsf sf entropy", (1, 16)),
+    "ncf": ("cdf ppf isf interval median", (1, 15)),
 }
 """Methods for which less is traced than the page says, with versions of SciPy before this one."""
 

@@ -135,7 +135,6 @@ OLDER: dict[str, tuple[tuple[int, int], str]] = {
     r"sc\.spherical": ((1, 15), "are NaN below 0"),
     r"legendre_p": ((1, 15), "are not there"),
     r"sc\.lqm?n": ((1, 14), "take numbers alone"),
-    r"sosfiltfilt": ((1, 15), "sets an array's shape, and is refused"),
 }
 """What is not compared with SciPy before a version, and why."""
 

@@ -26,6 +26,7 @@ from dataclasses import dataclass, field
 from functools import cached_property, partial, wraps
 from io import IOBase
 from operator import attrgetter, methodcaller
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -475,7 +476,7 @@ class _Survey:
         if isinstance(value, types.FunctionType):
             kept += [(cell, "cell_contents") for cell in value.__closure__ or ()]
             kept += [(value, name) for name in ("__defaults__", "__kwdefaults__")]
-        names = getattr(value, "__dict__", {})
+        names = _variables(value)
         cached = {"_ufunc"} if isinstance(value, np.vectorize) else ()  # what it made of a function that it keeps, too
         kept += [(value, name) for name in names if name not in cached] if type(names) is dict else []
         for holder, name in kept:
@@ -624,7 +625,7 @@ class _Survey:
         if seen in self.seen:
             return
         self.seen.add(seen)
-        own = getattr(value, "__dict__", {})
+        own = _variables(value)
         classes = [*(value.__mro__ if isinstance(value, type) else ()), *type(value).__mro__]
         users = [kind for kind in classes if _is_users(kind)]
         direct = self.following.get(called, frozenset())
@@ -683,6 +684,14 @@ class _Survey:
         warn_once(f"{line} {what}", str(SymgradError(f"{name}() {what}", line=line, instead=instead)))
 
 
+def _variables(value: Any) -> Any:
+    """Return an object's variables, without asking code of its own, which may not be ready."""
+    try:
+        return object.__getattribute__(value, "__dict__")
+    except AttributeError:
+        return MappingProxyType({})
+
+
 def _holding(value: Any) -> tuple[Any, ...] | None:
     """Return what an array holds, and its shape, or what a set, another mapping than a dict, or a buffer holds."""
     kind = type(value)
@@ -691,14 +700,15 @@ def _holding(value: Any) -> tuple[Any, ...] | None:
         held = value.tobytes() if not value.dtype.hasobject else _holdings(value.ravel().tolist())
         return value.shape, value.dtype, held, mask
     if is_sparse(kind):
-        parts = getattr(value, "__dict__", {}).values()
+        parts = _variables(value).values()
         return value.shape, *[part.tobytes() for part in parts if type(part) is np.ndarray]
     if issubclass(kind, (set, frozenset)):
         return kind, frozenset(_holdings(value))
     if issubclass(kind, (array, bytearray, memoryview)):
         return kind, bytes(value)
     if issubclass(kind, Mapping) and kind not in _DICTS:
-        return kind, _holdings(value), _holdings(value.values())
+        with suppress(Exception):  # of its own code, which may not be ready: then it is known as an object
+            return kind, _holdings(value), _holdings(value.values())
     return None
 
 
@@ -787,7 +797,7 @@ def _has_attributes(value: Any) -> bool:
     if kind is types.FunctionType:
         return of_the_user(value.__code__.co_filename)
     of_python = kind.__module__.partition(".")[0] in sys.stdlib_module_names
-    return of_python and not isinstance(value, (type, types.ModuleType)) and type(getattr(value, "__dict__", 0)) is dict
+    return of_python and not isinstance(value, (type, types.ModuleType)) and type(_variables(value)) is dict
 
 
 def _is_users(value: Any) -> bool:

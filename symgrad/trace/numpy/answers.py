@@ -115,7 +115,7 @@ def call_ufunc(trace: Trace, ufunc: np.ufunc, inputs: tuple[Any, ...]) -> Any:
         if op is not None:
             return answered(ufunc, tuple([settled(value) for value in inputs]), {})
         raise UnsupportedError(
-            f"the ufunc {ufunc.__name__} has no answer for traced arrays", line=user_line(),
+            unanswered(f"the ufunc {ufunc.__name__}", ufunc), line=user_line(),
             instead=remedy(ufunc),
         )
     inputs = tuple([value if type(value) is Tracer else lift(value) for value in inputs])

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import functools
 import importlib
+import inspect
 import math
 import random
 import re
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from operator import is_
 from traceback import walk_tb
 from types import BuiltinFunctionType, FrameType, FunctionType, MethodType, ModuleType
@@ -30,6 +31,7 @@ from symgrad.errors import (
     ArgumentValueError,
     ConcretizationError,
     LeakedTracerError,
+    LibraryError,
     NoGradient,
     SymgradError,
     UnsupportedError,
@@ -41,6 +43,7 @@ from symgrad.ops import load
 from symgrad.ops.arrays.joining import lift
 from symgrad.ops.arrays.views import broadcast_to, reshape
 from symgrad.ops.declare.forms import ANSWERS, INSIDE, LOOPS, SCIPYS, answer_scipy, shape_of
+from symgrad.trace.constants import is_sparse
 from symgrad.trace.inplace.local import LocalArray
 from symgrad.trace.lines import (
     UFUNC_METHODS,
@@ -60,7 +63,7 @@ from symgrad.trace.nested import settled, touches
 from symgrad.trace.numpy.answers import answered
 from symgrad.trace.numpy.creation import MAKERS, NO_DRAWS, coefficients, frozen, of_lists
 from symgrad.trace.numpy.own import ERRORS, POLYNOMIALS, REFUSED, indexed, of_polynomials
-from symgrad.trace.remedies import REASONS, module_of, remedy, unanswered
+from symgrad.trace.remedies import OTHERWISE, REASONS, SPARSE, module_of, remedy, unanswered
 from symgrad.trace.state import active, beside, current, during
 from symgrad.trace.tracer import ASKED, Tracer, as_node
 
@@ -370,7 +373,8 @@ class InPython(Replaced):
 
 _OF_OBJECTS: tuple[type[Exception], ...] = (AttributeError, KeyError, NotImplementedError, AssertionError)
 """What SciPy's code raises of objects that are not what it takes them for."""
-_CAUGHT: tuple[type[Exception], ...] = (*ERRORS, *_OF_OBJECTS)
+_RAISED: dict[type[Exception], Any] = REFUSED | {RuntimeError: LibraryError}
+_CAUGHT: tuple[type[Exception], ...] = (*ERRORS, RuntimeError, *_OF_OBJECTS)
 
 
 @contextmanager
@@ -426,9 +430,39 @@ class OfScipy(Replaced):
         """Run its own Python."""
         try:
             with in_python(traced=traced):
-                return self.original(*args, **kwargs)
+                return self.unheld(self.original(*args, **kwargs))
+        except RecursionError:
+            raise
         except _CAUGHT as error:
+            if traced and isinstance(error, TypeError) and not isinstance(error, SymgradError):
+                self.check_call(args, kwargs)
             raise _named_error(error, self.said(args), self.original, traced=traced) from None
+
+    def unheld(self, found: Any) -> Any:
+        """Refuse a sparse matrix of traced values, which SciPy's compiled code could not read; return anything else."""
+        if is_sparse(type(found)) and touches([*vars(found).values()]):
+            instead = OTHERWISE.get(self.name.split(".")[-1], SPARSE)
+            raise UnsupportedError(f"{self.name} of traced values", line=user_line(), instead=instead)
+        return found
+
+    def check_call(self, args: Any, kwargs: Any) -> None:
+        """Refuse arguments that the function has not, or that are missing, as Python does."""
+        with suppress(ValueError):  # of compiled code nobody knows
+            takes = self.signature(args)
+            try:
+                takes.bind(*args, **kwargs)
+            except TypeError as error:
+                name = self.said(args)
+                shown = takes.replace(parameters=[*takes.parameters.values()][len(args) - len(self.given(args)):])
+                raise ArgumentError(f"{name}: {error}", line=user_line(), instead=f"{name}{shown}") from None
+
+    def signature(self, args: Any) -> inspect.Signature:  # noqa: ARG002 - of a method it depends on the object
+        """Return what arguments it takes."""
+        return inspect.signature(self.original)
+
+    def given(self, args: Any) -> Any:
+        """Return the arguments that the user gave."""
+        return args
 
     def __reduce__(self) -> Any:
         return getattr, (sys.modules[self.original.__module__], self.original.__name__)
@@ -455,6 +489,19 @@ class Method(OfScipy):
     def holds(self, args: Any) -> bool:
         """Whether a traced value is an attribute of its object."""
         return touches(list(getattr(args[0], "__dict__", {}).values()))
+
+    def signature(self, args: Any) -> inspect.Signature:
+        """Return what arguments it takes, of a distribution also its shape parameters, location and scale."""
+        takes = inspect.signature(self.original)
+        parse = getattr(args[0], "_parse_args", None)
+        named = [one for one in takes.parameters.values() if one.kind is one.POSITIONAL_OR_KEYWORD]
+        if parse is None or len(named) == len(takes.parameters):
+            return takes
+        return takes.replace(parameters=[*named, *inspect.signature(parse).parameters.values()])
+
+    def given(self, args: Any) -> Any:
+        """Return the arguments that the user gave, behind the object."""
+        return args[1:]
 
     def said(self, args: Any) -> str:
         """Name it with the distribution."""
@@ -547,7 +594,7 @@ def _named_error(error: Exception, name: str, function: Any, *, traced: bool) ->
         return error
     if isinstance(error, (TypeError, *_OF_OBJECTS)):  # of compiled code, which got a traced array
         return UnsupportedError(unanswered(name, function), line=line, instead=instead)
-    kind = next(made for raised, made in REFUSED.items() if isinstance(error, raised))
+    kind = next(made for raised, made in _RAISED.items() if isinstance(error, raised))
     chosen = instead if isinstance(error, IndexError) else None  # by values, not by what the user gave
     return kind(f"{name}: {error}", line=line, instead=chosen)  # type: ignore[no-any-return]
 
