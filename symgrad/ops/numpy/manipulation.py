@@ -250,8 +250,8 @@ def _reshape_to(a: Any, want: Shape, name: str, *, copy: Any = None) -> Any:
     return fresh(y) if copy else y
 
 
-def _known_order(function: str, order: str) -> None:
-    if order not in {"C", "F"}:
+def _known_order(function: str, order: str | None) -> None:
+    if order not in {"C", "F", None}:  # the last is as the first
         raise UnsupportedError(f"np.{function}(..., order={order!r}) depends on the memory layout", instead="C or F")
 
 

@@ -20,7 +20,7 @@ from symgrad.trace.remedies import OTHERWISE, asked_by, module_of, public_name, 
 from symgrad.trace.state import Trace, active, unwatched
 from symgrad.trace.tracer import Tracer, in_force, kind_of, lift, numeric, operand
 
-_ORDERS = frozenset({None, *"CFAKcfak"})
+_ORDERS = frozenset("CFAKcfak")
 
 GIVES_ARRAYS = frozenset({
     np.copy, np.block, np.where, np.full_like, np.zeros_like, np.ones_like, np.empty_like, np.broadcast_to,
@@ -52,7 +52,9 @@ def answered(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
             return value.call(func, args, kwargs)
     refuse_others(args)
     refuse_others(kwargs.values())
-    if kwargs.get("order", "C") not in _ORDERS:
+    if kwargs.get("order", "C") is None:
+        kwargs = {name: value for name, value in kwargs.items() if name != "order"}
+    elif kwargs.get("order", "C") not in _ORDERS:
         raise ArgumentValueError(
             f"order must be one of 'C', 'F', 'A', or 'K' (got {kwargs['order']!r})", line=user_line(),
         )

@@ -239,7 +239,7 @@ def _like_arrays(maker: Callable[..., Any]) -> Callable[..., Any]:
 
     def make(original: Any, args: Any, kwargs: Any) -> Any:
         like = settled(kwargs.get("like"))
-        if "like" in kwargs and not (is_traced(like) or type(like) is np.ndarray):
+        if like is not None and not (is_traced(like) or type(like) is np.ndarray):
             return original(*args, **kwargs)  # another kind's own answer, or NumPy's refusal
         return maker(original, *args, **{k: v for k, v in kwargs.items() if k != "like"})
 

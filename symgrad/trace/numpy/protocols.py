@@ -122,7 +122,7 @@ def _ufunc_called(
                 f"np.{ufunc.__name__}(..., where=mask) without out=: the other elements would have no value",
                 line=user_line(), instead="np.where(mask, result, otherwise), or out= an array made in the function",
             )
-        if name not in plain or value != plain[name]:
+        if name not in plain or (value != plain[name] and (name, value) != ("order", None)):
             raise UnsupportedError(
                 f"np.{ufunc.__name__}(..., {name}=...) on traced arrays", line=user_line(),
                 instead="leave the keyword away",
