@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from symgrad.api.call.arguments import Argnums, Arguments, annotated_specs
 from symgrad.api.trees import tree_map
-from symgrad.errors import ArgumentValueError
+from symgrad.errors import ArgumentError, ArgumentValueError
 from symgrad.trace.signature import Spec, leaf_spec, specs_in
 from symgrad.trace.state import public
 from symgrad.trace.structures import flattened
@@ -85,6 +85,7 @@ def emit(
     static = (static_argnames,) if isinstance(static_argnames, str) else tuple(static_argnames)
     given = {} if specs is None else specs_in(specs)
     calls = []
+    _refuse_unknown(given, funs)
     for one in funs:
         parameters = Arguments(one).parameters
         args, own, settings = given if isinstance(given, tuple) else (given,), dict[str, Any](), static
@@ -104,3 +105,18 @@ def emit(
     whats = (what,) if isinstance(what, str) else tuple(what)
     by = wrt if isinstance(wrt, (int, str)) else tuple(wrt)
     return emit_calls(calls, whats, [by] * len(calls), asked)
+
+
+def _refuse_unknown(given: Any, funs: list[Any]) -> None:
+    """Refuse a dict of specs with a name that no function has; of a function of one argument it may be that."""
+    every = [Arguments(one).signature for one in funs]
+    if not isinstance(given, dict) or any(one is None for one in every):
+        return
+    kinds = [p for one in every if one is not None for p in one.parameters.values()]
+    if len([p for p in kinds if p.default is p.empty]) == 1 or any(p.kind is p.VAR_KEYWORD for p in kinds):
+        return
+    known = {p.name for p in kinds}
+    for name in given:
+        if name not in known:
+            named = [f"{getattr(fun, '__name__', 'the function')}{one}" for fun, one in zip(funs, every, strict=True)]
+            raise ArgumentError(f"the specs have {name!r}, which is no argument of {' or '.join(named)}")

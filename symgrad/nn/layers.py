@@ -30,7 +30,7 @@ def dense(params: Mapping[str, Any], x: Any) -> Any:
     >>> dense({"W": np.array([[1.0], [2.0]]), "b": np.array([0.5])}, np.array([[3.0, 4.0]]))
     array([[11.5]])
     """
-    W = params["W"]
+    (W,) = parameters("dense", params, "W")
     check_shapes("dense", x, W, np.shape(x)[-1:], np.shape(W)[:1])
     return with_bias("dense", params, x @ W)
 
@@ -42,7 +42,8 @@ def embedding(params: Mapping[str, Any], ids: Any) -> Any:
     array([[2., 3.],
            [2., 3.]])
     """
-    return params["E"][ids]
+    (E,) = parameters("embedding", params, "E")
+    return E[ids]
 
 
 def batch_norm(
@@ -71,9 +72,10 @@ def batch_norm(
     >>> y.ravel(), statistics["mean"]
     (array([-1.,  1.]), array([0.2]))
     """
-    for one in (params["scale"], params["bias"], statistics["mean"], statistics["var"]):
+    scale, bias = parameters("batch_norm", params, "scale", "bias")
+    mean, var = parameters("batch_norm", statistics, "mean", "var", what="statistics")
+    for one in (scale, bias, mean, var):
         check_shapes("batch_norm", x, one, np.shape(x)[-1:], np.shape(one))
-    mean, var = statistics["mean"], statistics["var"]
     if training:
         axes = tuple(range(np.ndim(x) - 1))
         mean, var = np.mean(x, axis=axes), np.var(x, axis=axes)
@@ -81,7 +83,7 @@ def batch_norm(
             "mean": momentum * statistics["mean"] + (1.0 - momentum) * mean,
             "var": momentum * statistics["var"] + (1.0 - momentum) * var,
         }
-    return (x - mean) * (params["scale"] / np.sqrt(var + eps)) + params["bias"], dict(statistics)
+    return (x - mean) * (scale / np.sqrt(var + eps)) + bias, dict(statistics)
 
 
 def layer_norm(params: Mapping[str, Any], x: Any, eps: float = 1e-3) -> Any:
@@ -98,10 +100,11 @@ def layer_norm(params: Mapping[str, Any], x: Any, eps: float = 1e-3) -> Any:
     >>> layer_norm({"scale": np.ones(2), "bias": np.zeros(2)}, np.array([1.0, 3.0]), eps=0.0)
     array([-1.,  1.])
     """
-    for one in (params["scale"], params["bias"]):
+    scale, bias = parameters("layer_norm", params, "scale", "bias")
+    for one in (scale, bias):
         check_shapes("layer_norm", x, one, np.shape(x)[-1:], np.shape(one))
     off = x - np.mean(x, axis=-1, keepdims=True)
-    return off / np.sqrt(np.mean(off * off, axis=-1, keepdims=True) + eps) * params["scale"] + params["bias"]
+    return off / np.sqrt(np.mean(off * off, axis=-1, keepdims=True) + eps) * scale + bias
 
 
 def dropout(x: Any, rate: float, seed: int, step: Any) -> Any:
@@ -199,6 +202,20 @@ def attention(q: Any, k: Any, v: Any, mask: Any = None) -> Any:
 def is_known(value: Any) -> bool:
     """Whether a number or an array is Python's or NumPy's, and no traced one."""
     return type(value).__module__ in {"builtins", "numpy"}
+
+
+def parameters(layer: str, params: Mapping[str, Any], *names: str, what: str = "parameters") -> list[Any]:
+    """Return what a layer reads of its parameters by these names, or refuse with the names that are there."""
+    try:
+        return [params[name] for name in names]
+    except (LookupError, TypeError):
+        is_dict = isinstance(params, Mapping)
+        missing = " and ".join([repr(name) for name in names if not is_dict or name not in params])
+        there = ", ".join(map(repr, params)) if is_dict else ""
+        raise ArgumentValueError(
+            f"{layer}: {what} without {missing}" + (f", with {there}" if is_dict else ", which are no dict"),
+            instead=f"a dict with {', '.join(map(repr, names))}; the layer's docstring says which ({layer}.__doc__)",
+        ) from None
 
 
 def with_bias(layer: str, params: Mapping[str, Any], y: Any) -> Any:

@@ -9,7 +9,7 @@ import numpy as np
 
 from symgrad import scan, tree_map
 from symgrad.errors import ArgumentValueError
-from symgrad.nn.layers import check_shapes
+from symgrad.nn.layers import check_shapes, parameters
 
 
 def lstm(params: Mapping[str, Any], x: Any, state: tuple[Any, Any] | None = None) -> tuple[Any, tuple[Any, Any]]:
@@ -70,7 +70,7 @@ def _along_time(
     layer: str, gates: int, step: Callable[[Any, Any], Any], params: Mapping[str, Any], x: Any, state: Any, parts: int,
 ) -> tuple[Any, Any]:
     """Run a step along time, behind the product of all inputs at once."""
-    Wx, Wh, b = params["Wx"], params["Wh"], params["b"]
+    Wx, Wh, b = parameters(layer, params, "Wx", "Wh", "b")
     units = np.shape(Wh)[0]
     check_shapes(layer, x, Wx, np.shape(x)[2:], np.shape(Wx)[:1])
     check_shapes(layer, Wx, Wh, np.shape(Wx)[1:], np.shape(Wh)[1:])

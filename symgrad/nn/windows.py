@@ -9,7 +9,7 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
 from symgrad.errors import ArgumentValueError
-from symgrad.nn.layers import check_shapes, with_bias
+from symgrad.nn.layers import check_shapes, parameters, with_bias
 
 Padding = Literal["VALID", "SAME"] | Sequence[tuple[int, int]]
 
@@ -115,7 +115,7 @@ def _pooled(
 def _correlated(
     layer: str, params: Mapping[str, Any], x: Any, strides: tuple[int, ...], padding: Padding, groups: int,
 ) -> Any:
-    W = params["W"]
+    (W,) = parameters(layer, params, "W")
     *window, inner, out = np.shape(W)
     if np.ndim(x) != len(strides) + 2 or len(window) != len(strides):
         raise ArgumentValueError(

@@ -16,7 +16,7 @@ import sys
 from collections.abc import Iterator
 from functools import cache
 from traceback import walk_tb
-from types import CodeType, FrameType, ModuleType, TracebackType
+from types import CodeType, FrameType, FunctionType, ModuleType, TracebackType
 from typing import Any
 
 import numpy as np
@@ -110,6 +110,24 @@ def user_frame() -> FrameType | None:
             return None
         frame = frame.f_back
     return None
+
+
+ON_USERS_LINE = "<a plain call>"
+_CALL = (lambda function, args, kwargs: function(*args, **kwargs)).__code__.replace(co_name=ON_USERS_LINE)
+
+
+def on_users_line(function: Any, *args: Any, **kwargs: Any) -> Any:
+    """Call what computes with plain arrays alone from the user's line: there its warnings point, and are filtered."""
+    frame = user_frame()
+    if frame is None:
+        return function(*args, **kwargs)
+    code = _CALL.replace(co_filename=frame.f_code.co_filename, co_firstlineno=frame.f_lineno)
+    try:
+        return FunctionType(code, frame.f_globals)(function, args, kwargs)
+    except Exception as error:
+        at: Any = error.__traceback__  # of this function, behind which is that frame
+        error.__traceback__ = at.tb_next and at.tb_next.tb_next
+        raise
 
 
 def local_name(array: Any) -> str:
@@ -249,6 +267,8 @@ def line_at(frame: FrameType, number: int) -> Line:
     found = _lines.get((of, number))
     if found is None:
         text = statement(file, number) or (line_of_text(frame, number) if is_text else "")
+        if not text and frame.f_code.co_name != "<module>":  # of a program from a pipe, whose text is gone
+            text = f"in {frame.f_code.co_name}"
         found = _lines[of, number] = Line(file, number, text)
     return found
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from symgrad.ops.declare.forms import ANSWERS, PARTS
-from symgrad.trace.lines import called, caller_of, installed, is_user_code, spelled, user_frame
+from symgrad.trace.lines import ON_USERS_LINE, called, caller_of, installed, is_user_code, spelled, user_frame
 
 _FOURIER = (
     "C @ x and -S @ x, the real and the imaginary part, with C, S = np.cos(k), np.sin(k) and "
@@ -52,7 +52,8 @@ hankel2 -> scipy.special.jv(v, x), the real part, and -scipy.special.yv(v, x), t
 wofz -> np.exp(-x * x), the real part of a real number's, and 2 / np.sqrt(np.pi) * scipy.special.dawsn(x), the imaginary
     one
 CubicSpline, PchipInterpolator, Akima1DInterpolator, CubicHermiteSpline, PPoly -> np.polyval(np.take(s.c, k, 1), x -
-    np.take(s.x, k)) with k = np.clip(np.searchsorted(s.x, x, "right") - 1, 0, len(s.x) - 2) and the spline s made outside of plain points
+    np.take(s.x, k)) with k = np.clip(np.searchsorted(s.x, x, "right") - 1, 0, len(s.x) - 2) and the spline s made
+    outside of plain points
 diags, diags_array, spdiags, dia_matrix, dia_array -> d * x in the place of scipy.sparse.diags(d) @ x, with slices for
     other diagonals
 trapz -> np.trapezoid(y, x)
@@ -278,7 +279,8 @@ def asked_by() -> tuple[str, Any]:
     """Return the library's call that the user's code runs, and what is called there; none for code of its own."""
     inner: FrameType | None = None
     frame: FrameType | None = sys._getframe(2)  # noqa: SLF001 - who asks, on behalf of the user's code
-    while frame is not None and not is_user_code(frame.f_code.co_filename):
+    while frame is not None and (
+            not is_user_code(frame.f_code.co_filename) or frame.f_code.co_name == ON_USERS_LINE):
         inner, frame = frame, frame.f_back
     if frame is None:
         return "", None

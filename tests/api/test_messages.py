@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import re
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -189,3 +189,17 @@ def test_an_index_out_of_bounds_names_the_element_it_is_made_of_where_that_is_on
     with pytest.raises(sg.errors.IndexOutOfBounds) as error:
         sg.jit(function)(np.arange(10.0), np.array(i))
     assert str(error.value).split("\n")[0] == f"an index is out of bounds for an axis with size 10: {said}"
+
+
+def product(x, y):
+    return np.sum(x * y)
+
+
+def test_a_name_that_is_no_argument_is_named_before_one_that_is_missing(tmp_path):
+    with pytest.raises(ArgumentError, match=r"product\(x, y\): got an unexpected keyword argument 'z'"):
+        sg.jit(cast("Any", product))(x=X, z=X)
+    with pytest.raises(ArgumentError, match=r"the specs have 'z', which is no argument of product\(x, y\)"):
+        sg.emit(product, {"x": "f64[3]", "z": "f64[3]"}, tmp_path / "product")
+    with pytest.raises(ArgumentError, match=r"the specs have 'z', .* of product\(x, y\) or loss\(x\)"):
+        sg.emit([product, loss], {"x": "f64[3]", "y": "f64[3]", "z": "f64[3]"}, tmp_path / "product")
+    assert sg.emit(lambda params: np.sum(params["x"]), {"x": "f64[3]"}, tmp_path / "total").functions

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import collections
+import collections.abc
 import contextvars
 import copy
 import functools
@@ -968,3 +968,35 @@ def test_functions_that_are_loaded_again() -> None:
             np.testing.assert_allclose(slope(X), by, rtol=1e-6)
     finally:
         _taken.__code__, _taken.__defaults__ = before
+
+
+class Unready(collections.abc.Mapping[str, Any]):
+    """What a class of others holds until it is complete, as pydantic's models do: it raises whatever is asked of it."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise RuntimeError(name)
+
+    __getitem__ = __iter__ = __len__ = __getattr__  # type: ignore[assignment]
+
+
+class Proxy:
+    __slots__ = ("held",)
+
+    def __getattr__(self, name: str) -> Any:
+        raise RuntimeError(name)
+
+
+class Complete:
+    mapping: Any = Unready()
+    proxy: Any = Proxy()
+    w = np.array([1.0, 2.0])
+
+    def total(self, x: Any) -> Any:
+        return np.sum(self.w * x) if self.mapping is not self.proxy else x
+
+
+def test_objects_that_raise_when_they_are_looked_at_are_left_alone() -> None:
+    f, model = sg.jit(Complete().total, options=sg.Options(compiler="none")), Complete
+    assert f(X := np.ones(2)) == 3
+    model.w = np.array([2.0, 2.0])
+    assert f(X) == 4

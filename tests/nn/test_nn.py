@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import product
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -389,6 +389,15 @@ def test_a_tied_weight_gets_the_sum_and_a_penalty_its_slope():
 # -- refusals
 
 REFUSED: dict[str, tuple[Any, type[Exception], str]] = {
+    "names": (lambda: nn.dense({"w": np.ones((3, 2))}, np.ones((4, 3))), ArgumentValueError,
+              r"^dense: parameters without 'W', with 'w'\n  instead: a dict with 'W'; .*dense.__doc__"),
+    "no dict": (lambda: nn.layer_norm(cast("Any", np.ones(3)), np.ones((4, 3))), ArgumentValueError,
+                r"layer_norm: parameters without 'scale' and 'bias', which are no dict"),
+    "names of statistics": (
+        lambda: nn.batch_norm({"scale": np.ones(3), "bias": np.ones(3)}, {"mean": np.ones(3)}, np.ones((4, 3)), True),
+        ArgumentValueError, r"batch_norm: statistics without 'var', with 'mean'"),
+    "gates": (lambda: nn.lstm({"Wx": np.ones((3, 4))}, np.ones((2, 1, 3))), ArgumentValueError,
+              r"lstm: parameters without 'Wh' and 'b', with 'Wx'"),
     "dense": (lambda: nn.dense({"W": np.ones((3, 2))}, np.ones((4, 5))), ArgumentValueError,
               r"dense: an array of shape \(4, 5\) meets one of shape \(3, 2\), and \(5,\) is not \(3,\)"),
     "batch_norm": (lambda: nn.batch_norm(norm(2), STILL, np.ones((4, 5)), training=True), ArgumentValueError,
@@ -474,3 +483,8 @@ def test_refusals_name_the_layer_and_both_shapes(case):
     call, kind, message = REFUSED[case]
     with pytest.raises(kind, match=message):
         call()
+
+
+def test_refusals_of_traced_layers_have_the_users_line():
+    with pytest.raises(ArgumentValueError, match=r"(?s)embedding: parameters without 'E', with 'e'.*test_nn\.py"):
+        sg.jit(lambda e: nn.embedding({"e": e}, np.array([0])))(np.ones((2, 2)))

@@ -6,6 +6,7 @@ import operator
 import pickle
 import sys
 import threading
+import warnings
 from collections.abc import Callable
 from types import FunctionType
 from typing import Any, cast
@@ -14,6 +15,7 @@ import numpy as np
 import pytest
 import scipy
 import scipy.special as sp
+import scipy.stats
 from numpy import float64 as number
 from numpy import sqrt as root
 
@@ -21,6 +23,7 @@ import symgrad as sg
 from symgrad.errors import ConcretizationError, UnsupportedError
 from symgrad.trace.numpy.replaced import SITES, _WithSites
 from tests.table import richardson
+from tests.trace.programs import run
 
 pytestmark = pytest.mark.skipif(sys.version_info < (3, 11), reason="Python 3.10 does not tell what a line calls")
 
@@ -203,3 +206,30 @@ def test_by_other_names_they_are_refused(fun: Any, error: Any, instead: str) -> 
 
 def test_a_look_at_a_module_ends_after_another_thread_has_put_its_class_back() -> None:
     assert _WithSites.__getattribute__(cast("Any", np), "sqrt") is np.sqrt
+
+
+WARNING: dict[str, Any] = {
+    "a ufunc": lambda x: x + np.log(-np.ones(3)),
+    "an operator": lambda x: x + np.ones(3) / np.zeros(3),
+    "a function in Python": lambda x: x + np.nanmean(np.full(3, np.nan)),
+    "SciPy's": lambda x: x + scipy.stats.skew(np.ones(3)),
+}
+
+
+@pytest.mark.parametrize("name", WARNING)
+def test_warnings_of_plain_arrays_point_at_the_users_line(name):
+    """And are filtered by the user's module, as they are without a trace."""
+    fun, found = WARNING[name], []
+    for call in (fun, lambda x: run(fun, x)):
+        with warnings.catch_warnings(record=True) as met:
+            warnings.simplefilter("ignore")
+            warnings.filterwarnings("always", module=__name__)
+            call(np.ones(3))
+        found.append([(one.category, str(one.message), one.filename, one.lineno) for one in met])
+    assert found[0] == found[1]
+    assert found[0][0][2] == __file__
+
+
+def test_errors_of_plain_arrays_are_numpys():
+    with pytest.raises(ValueError, match="operands could not be broadcast"):
+        run(lambda x: x + np.add(np.zeros(3), np.zeros(7)), np.ones(3))

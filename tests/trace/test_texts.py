@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import linecache
 import os
@@ -49,8 +50,9 @@ def test_a_text_that_is_another_is_not_shown():
     with pytest.raises(SymgradError) as caught:
         run(made(), X)
     assert "prod" in other
-    assert caught.value.line == ("<string>", 3, "")
-    assert str(caught.value).splitlines()[1:3] == ["  at <string>:3", "  instead: the value itself, without float()"]
+    assert caught.value.line == ("<string>", 3, "in loss")
+    assert str(caught.value).splitlines()[1:4] == [
+        "  at <string>:3", "      in loss", "  instead: the value itself, without float()"]
 
 
 def test_programs_without_a_file_show_their_line(tmp_path):
@@ -77,6 +79,32 @@ def test_programs_without_a_file_show_their_line(tmp_path):
         shown = [line for line in said if line.startswith("  File ")]
         assert shown[-1] == f'  File "{file}", line 5, in loss'
         assert len(shown) == 3, "the call, the compiled function, the line"
+
+
+def test_a_program_from_a_pipe_names_the_function_in_which_the_line_is():
+    program = (
+        "import numpy as np, symgrad as sg\n"
+        "def inner(y): return float(y)\n"
+        "def loss(x): return inner(np.sum(x))\n"
+        "sg.grad(loss)(np.ones(3))\n")
+    done = subprocess.run([sys.executable, "-"], input=program, capture_output=True, text=True, check=False)
+    assert done.stderr.splitlines()[-3:] == [
+        "  at <stdin>:2", "      in inner", "  instead: the value itself, without float()"]
+
+
+def test_a_line_of_an_installed_package_stands_beside_the_users(tmp_path, monkeypatch):
+    folder = tmp_path / "site-packages"
+    folder.mkdir()
+    (folder / "hardnumbers.py").write_text("def rounded(x):\n    return float(x)\n")
+    monkeypatch.syspath_prepend(folder)
+    module = importlib.import_module("hardnumbers")
+    with pytest.raises(SymgradError) as caught:
+        run(lambda x: module.rounded(x[0]), X)
+    lines = str(caught.value).splitlines()
+    assert lines[0].startswith("hardnumbers.rounded(...): float() needs the value")
+    assert lines[1:3] == [f"  at {folder}/hardnumbers.py:2", "      return float(x)"]
+    assert lines[3].startswith(f"  called at {__file__}:")
+    assert lines[4] == "      run(lambda x: module.rounded(x[0]), X)"
 
 
 def test_the_traceback_ends_in_the_cell(monkeypatch):

@@ -455,7 +455,10 @@ class Arguments:
             try:
                 bound = self.signature.bind(*args, **kwargs)
             except TypeError as error:
-                raise ArgumentError(f"{self.name}{self.signature}: {error}") from None
+                others = [name for name in kwargs if name not in self.parameters]  # of which Python speaks first
+                missing = others and "missing" in str(error)
+                said = f"got an unexpected keyword argument {others[0]!r}" if missing else error
+                raise ArgumentError(f"{self.name}{self.signature}: {said}") from None
             args, kwargs = bound.args, bound.kwargs
         statics: dict[str | int, Any] = {}
         if self.static:

@@ -414,7 +414,7 @@ class _Survey:
                 ], own.__dict__))
                 for name in ("func", "args", "keywords"):
                     self.place(Slot(each, name, partial(getattr, each), put), name, EVERY)
-            owner = None if isinstance(each, types.FunctionType) else getattr(each, "__self__", None)
+            owner = None if isinstance(each, types.FunctionType) else _asked(each, "__self__")
             if owner is None and (each is not value or any(value is one for one in self.roots)):
                 owner = each  # an object that is called
             if isinstance(owner, (np.ndarray, *_CONTAINERS)):  # get = settings.get
@@ -684,6 +684,14 @@ class _Survey:
         warn_once(f"{line} {what}", str(SymgradError(f"{name}() {what}", line=line, instead=instead)))
 
 
+def _asked(value: Any, name: str) -> Any:
+    """Return an attribute of what may have code of its own for it; None where there is none, or that raises."""
+    try:
+        return getattr(value, name, None)
+    except Exception:  # noqa: BLE001 - the function meets it where it asks
+        return None
+
+
 def _variables(value: Any) -> Any:
     """Return an object's variables, without asking code of its own, which may not be ready."""
     try:
@@ -732,7 +740,7 @@ def _is_library_function(value: Any) -> bool:
         value = value.__func__
     if not callable(value) or isinstance(value, (type, types.ModuleType)):
         return False
-    code = getattr(getattr(value, "__func__", value), "__code__", None)
+    code = _asked(_asked(value, "__func__") or value, "__code__")
     return type(code) is not types.CodeType or not is_user_code(code.co_filename)
 
 
@@ -771,8 +779,8 @@ def _unwrapped(value: Any) -> list[Any]:
     """List a method, a partial or another wrapper, what it is of, and so on, to a Python function if there is one."""
     found = [value]
     while not isinstance(found[-1], types.FunctionType) and len(found) <= DEEP:
-        value = found[-1].func if isinstance(found[-1], partial) else getattr(found[-1], "__func__", None)
-        value = getattr(found[-1], "__wrapped__", None) if value is None else value
+        value = found[-1].func if isinstance(found[-1], partial) else _asked(found[-1], "__func__")
+        value = _asked(found[-1], "__wrapped__") if value is None else value
         if value is None:
             break
         found.append(value)

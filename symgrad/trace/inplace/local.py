@@ -22,7 +22,7 @@ from symgrad.ir.node import Node
 from symgrad.ops.arrays.views import reshape
 from symgrad.ops.declare.forms import COMPILED
 from symgrad.trace.constants import held
-from symgrad.trace.lines import user_line
+from symgrad.trace.lines import on_users_line, user_line
 from symgrad.trace.nested import settled, touches
 from symgrad.trace.numpy.answers import WRITERS, answered
 from symgrad.trace.state import Trace, current
@@ -420,7 +420,9 @@ def call_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: di
         kwargs["out"] = tuple([t.traced() if traced and type(t) is LocalArray else settled(t) for t in targets])
     if method == "at" and type(inputs[0]) is LocalArray and touches(given):
         given = (inputs[0].traced(), *given[1:])
-    result = getattr(ufunc, method)(*given, **kwargs)
+    plain = not (touches(given) or touches(kwargs))
+    function = getattr(ufunc, method)
+    result = on_users_line(function, *given, **kwargs) if plain else function(*given, **kwargs)
     if targets is not None:
         return targets[0] if len(targets) == 1 else targets
     return wrapped(result)
@@ -437,7 +439,7 @@ def call_function(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> A
             answered(func, given, {**keywords, "out": out.traced()})
             return out
         return answered(func, given, keywords)
-    result = func(*lent(args), **lent(kwargs))
+    result = on_users_line(func, *lent(args), **lent(kwargs))
     for value in (*args, *kwargs.values()) if type(result) is np.ndarray else ():
         if type(value) is LocalArray:
             a, b = result, value._plain  # noqa: SLF001 - its own class; one array, if its elements are at the same places

@@ -19,7 +19,7 @@ from symgrad.trace.inplace.local import Flat, LocalArray, Standing, wrapped
 from symgrad.trace.inplace.local import call_ufunc as local_ufunc
 from symgrad.trace.inplace.views import refuse_plain, store
 from symgrad.trace.inplace.writes import at_places, fill_flat, in_place, put, setitem
-from symgrad.trace.lines import is_user_code, located, user_line
+from symgrad.trace.lines import is_user_code, located, on_users_line, user_line
 from symgrad.trace.nested import settled, touches
 from symgrad.trace.numpy.answers import GIVES_ARRAYS, answered, call_ufunc
 from symgrad.trace.numpy.indexing import getitem
@@ -373,7 +373,8 @@ def _of_standing(name: str, *, swapped: bool = False) -> Callable[[Any, Any], An
         value, other = self.settle(), settled(other)
         if type(other) in {list, tuple} and touches(other):
             other = lift(other)
-        return wrapped(function(other, value) if swapped else function(value, other))
+        both = (other, value) if swapped else (value, other)
+        return wrapped(function(*both) if touches(both) else on_users_line(function, *both))
 
     return operator
 

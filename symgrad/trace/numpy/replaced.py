@@ -55,6 +55,7 @@ from symgrad.trace.lines import (
     located,
     may_trace,
     of_the_user,
+    on_users_line,
     passes_on,
     raised_in_library,
     user_line,
@@ -430,7 +431,9 @@ class OfScipy(Replaced):
         """Run its own Python."""
         try:
             with in_python(traced=traced):
-                return self.unheld(self.original(*args, **kwargs))
+                if traced or any(map(callable, [*args, *kwargs.values()])):
+                    return self.unheld(self.original(*args, **kwargs))
+                return on_users_line(self.original, *args, **kwargs)
         except RecursionError:
             raise
         except _CAUGHT as error:
