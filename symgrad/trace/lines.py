@@ -116,14 +116,18 @@ ON_USERS_LINE = "<a plain call>"
 _CALL = (lambda function, args, kwargs: function(*args, **kwargs)).__code__.replace(co_name=ON_USERS_LINE)
 
 
+@functools.lru_cache(maxsize=4096)
+def _call_at(file: str, number: int) -> CodeType:
+    return _CALL.replace(co_filename=file, co_firstlineno=number)
+
+
 def on_users_line(function: Any, *args: Any, **kwargs: Any) -> Any:
     """Call what computes with plain arrays alone from the user's line: there its warnings point, and are filtered."""
     frame = user_frame()
     if frame is None:
         return function(*args, **kwargs)
-    code = _CALL.replace(co_filename=frame.f_code.co_filename, co_firstlineno=frame.f_lineno)
     try:
-        return FunctionType(code, frame.f_globals)(function, args, kwargs)
+        return FunctionType(_call_at(frame.f_code.co_filename, frame.f_lineno), frame.f_globals)(function, args, kwargs)
     except Exception as error:
         at: Any = error.__traceback__  # of this function, behind which is that frame
         error.__traceback__ = at.tb_next and at.tb_next.tb_next
