@@ -693,11 +693,9 @@ def _asked(value: Any, name: str) -> Any:
 
 
 def _variables(value: Any) -> Any:
-    """Return an object's variables, without asking code of its own, which may not be ready."""
-    try:
-        return object.__getattribute__(value, "__dict__")
-    except AttributeError:
-        return MappingProxyType({})
+    """Return an object's variables, of a thread's own object those of this thread."""
+    found = _asked(value, "__dict__")
+    return MappingProxyType({}) if found is None else found
 
 
 def _holding(value: Any) -> tuple[Any, ...] | None:
