@@ -424,8 +424,9 @@ def test_importing_ops_imports_no_sympy():
 
 def test_programs_of_known_sizes_import_no_sympy():
     """Slices, tiles, and memory for each thread are reckoned without it: its import takes longer than all the rest."""
-    script = """import os, sys, numpy as np, symgrad as sg
+    script = """import os, sys, numpy as np, scipy.special as sp, symgrad as sg
 os.environ.pop("SYMGRAD_VERIFY", None)  # the verifier does
+sg.grad(lambda x: np.sum(sp.gammaln(x) * sp.digamma(x) + sp.betaln(x, 2.0) + sp.polygamma(1, x))).lower(np.ones(3))
 f = sg.grad(lambda w, X: np.sum((X @ w)[1:] * np.tanh(w[0] - (X @ w)[:-1])) + np.max(np.roll(w, 2)))
 text = f.lower(np.ones(50), np.ones((200_000, 50))).as_text("c")
 print("*threads" in text.partition("*/")[0], "sympy" in sys.modules)"""

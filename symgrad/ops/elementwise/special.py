@@ -219,15 +219,15 @@ polygamma: Elementwise = elementwise(
 
 trigamma = elementwise(
     name="trigamma", numpy=lambda x: _polygamma(x, 1), result=lambda x: x, value=lambda x: sp.polygamma(1, x),
-    c="sg_trigamma{f}({0})", sample=positive(), edges=POLES,
+    ddx=lambda x, _y: polygamma(x, order=2), c="sg_trigamma{f}({0})", sample=positive(), edges=POLES,
     doc="Return the second derivative of the logarithm of gamma.")
 
 digamma = elementwise(
-    name="digamma", numpy=Late("digamma"), value=sp.digamma,
+    name="digamma", numpy=Late("digamma"), value=sp.digamma, ddx=lambda x, _y: trigamma(x),
     c="sg_digamma{f}({0})", sample=positive(), edges=(*POLES, 0.0, -0.0, -1.0, 1.4616321449683622))
 
 gammaln = elementwise(
-    numpy=Late("gammaln"), value=sp.loggamma, c="sg_gammaln{f}({0})", sample=positive(),
+    numpy=Late("gammaln"), value=sp.loggamma, ddx=lambda x, _y: digamma(x), c="sg_gammaln{f}({0})", sample=positive(),
     edges=(*POLES, 0.0, -1.0, -inf))
 
 gamma = elementwise(
