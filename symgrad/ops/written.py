@@ -176,7 +176,7 @@ _FORMULAS: dict[str, Callable[..., Any]] = {
     "j0": lambda x: sp.besselj(0, x), "j1": lambda x: sp.besselj(1, x), "i0": lambda x: sp.besseli(0, x),
     "i1": lambda x: sp.besseli(1, x), "zeta": sp.zeta, "erfinv": sp.erfinv,
     "lambertw": sp.LambertW, "exp1": lambda x: sp.expint(1, x), "scipy_expn": sp.expint,
-    "gammainc": lambda a, x: sp.lowergamma(a, x) / sp.gamma(a),
+    "rgamma": lambda x: 1 / sp.gamma(x), "gammainc": lambda a, x: sp.lowergamma(a, x) / sp.gamma(a),
     "gammaincc": lambda a, x: sp.uppergamma(a, x) / sp.gamma(a),
     "betainc": lambda a, b, x: sp.betainc_regularized(a, b, 0, x),
     "scipy_jv": sp.besselj, "scipy_yv": sp.bessely,

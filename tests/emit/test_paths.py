@@ -51,6 +51,7 @@ def compiled(package, function, arguments, results, profile="embedded"):
     return call, lambda status: error(status).decode()
 
 
+@pytest.mark.filterwarnings("ignore:.*made anew")
 @pytest.mark.parametrize("profile", ["embedded", "fast"])
 def test_a_call_takes_the_path_of_numpy_or_none(packages, model, profile):
     """At random arguments: the numbers of NumPy, a failed check of the path that fits, or no path."""

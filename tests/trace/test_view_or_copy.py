@@ -18,7 +18,7 @@ from tests.trace.view_or_copy import TABLE, of, ufunc_call
 prepare()
 answer_scipy()
 UFUNCS = [function for function in ANSWERS if isinstance(function, np.ufunc) and function.nout == 1]
-VALUES = {"item", "tolist"}
+VALUES = {"item", "tolist", "choose"}  # the last is of integers
 """Methods that ask a traced array for its values, and are refused."""
 
 SIDES = ("the view", "an element of the view", "the array", "an element of the array")
