@@ -18,7 +18,7 @@ import symgrad as sg
 from symgrad.build.load import build
 from symgrad.build.toolchain import capabilities, probe
 from symgrad.build.toolchain import find as toolchain
-from symgrad.build.toolchain.compiler import flags_for
+from symgrad.build.toolchain.compiler import LONG_TEXT, flags_for
 from symgrad.build.toolchain.find import find
 from symgrad.errors import ArgumentValueError, SymgradWarning
 from symgrad.ops import math_functions
@@ -42,6 +42,14 @@ def test_narrow_vectors_where_a_compiler_permutes_wrongly(tools):
         assert flags_for(text, replace(wrong, known=KNOWN)) == wrong.flags
     for text in ("y[i*4 + 3] = x[i*4];", "for (; j < 50; ++j) y[i*50 + j] = x[i];", "y[i] = x[i*8 + 7];"):
         assert flags_for(text, wrong) == wrong.flags
+
+
+def test_gcc_leaves_passes_out_of_long_texts(tools):
+    """Those that take most of its time; clang has none of these names."""
+    for version, fewer in (("gcc (Debian) 12.2.0", ("-fno-gcse", "-fno-gcse-after-reload")), ("clang version 17", ())):
+        one = replace(tools, known=replace(KNOWN, version=version))
+        assert flags_for("y[i] = 0.0;", one) == one.flags
+        assert flags_for("y[i] = 0.0;" * LONG_TEXT, one) == (*fewer, *one.flags)
 
 
 def no_processes(monkeypatch):
