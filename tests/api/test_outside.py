@@ -442,6 +442,8 @@ CHANGED: dict[str, tuple[str, str]] = {  # what a function reads, and how it cha
     "an array in place": ("x * np.log(held.values)", "held.values *= 3.0"),
     "an array of the same kind": ("x * held.values", "held.values = np.array([7.0, 8.0, 9.0])"),
     "an array of another dtype": ("x * held.values", "held.values = np.array([7, 8, 9])"),
+    "a shape in place": ("x[:1] * np.sum(held.grid @ np.ones(held.grid.shape[1]) * len(held.grid))",
+                         "held.grid.shape = (3, 2)"),
     "an array of another shape": ("np.sum(x[:, None] * held.values)", "held.values = np.ones((2, 3)).T[:, :1]"),
     "complex numbers": ("np.real(held.waves) * x", "held.waves[1] = 4.0"),
     "a number": ("x * held.rate", "held.rate = 4.0"),
@@ -464,6 +466,7 @@ def test_bound_calls_notice_what_calls_notice(name: str, options: Any) -> None:
         mask=np.array([True, False, False]), index=np.array([1, 0]), values=np.array([1.0, 2.0, 3.0]), rate=2.0,
         waves=np.array([1 + 2j, 3j, 2.0]), act=np.sin, params={"w": np.array([1.0, 2.0, 3.0])},
         net=types.SimpleNamespace(w=np.array([1.0, 2.0, 3.0])), layers=[np.array([1.0, 2.0, 3.0])],
+        grid=np.arange(6.0).reshape(2, 3),
     )
     text, change = CHANGED[name]
     function = eval(f"lambda x: {text}", globals() | {"held": held})  # noqa: S307 - text of the table

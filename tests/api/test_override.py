@@ -285,3 +285,23 @@ def test_check_grads_reports_what_is_overridden() -> None:
     bad.defvjp(lambda x: (np.sum(x * x * x), x), lambda x, g: (g * x,))
     with pytest.raises(GradientCheckError):
         sg.check_grads(wrong_elsewhere, (X,))
+
+
+def test_paths_of_bound_calls_are_of_the_blocks_they_were_bound_in() -> None:
+    """A condition leads to a new path inside of a block, or behind it: of a call that was bound elsewhere."""
+    def ladder(x: Any) -> Any:
+        return np.sum(np.square(x)) if x[0] > 2 else np.sum(np.square(x) * 3)
+
+    hundred, x = sg.override_gradient("square", lambda g, _y, _x: 100 * g), np.array([1.0, 2.0])
+    plain, within = sg.grad(ladder), sg.grad(ladder)
+    bound = plain.bind(x)
+    with sg.override_gradient("square", lambda g, _y, _x: 100 * g):
+        inside = within.bind(x)
+        np.testing.assert_array_equal(inside(), [300, 300])
+    x[0] = 5.0
+    np.testing.assert_array_equal(inside(), [100, 100])
+    with hundred:
+        np.testing.assert_array_equal(bound(), [10, 4])
+        np.testing.assert_array_equal(within(x), [100, 100])
+    for found in (bound(), plain(x), within(x)):
+        np.testing.assert_array_equal(found, [10, 4])

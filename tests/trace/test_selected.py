@@ -249,6 +249,20 @@ def test_compress_by_a_traced_condition(compiler: str | None):
         np.testing.assert_allclose(found, wanted, atol=1e-15)
 
 
+def test_rows_and_columns_go_in_pairs() -> None:
+    """As NumPy has it for two arrays of places; where a mask says how many rows there are, it is refused."""
+    def pairs(x: Any, m: Any) -> Any:
+        best = np.argmax(x[m], axis=0)
+        return x[m][np.array([0, -1]), np.array([1, 2])], x[m][best, np.arange(3)], x[m][[[0], [1]], [1, 2]]
+
+    x, m = np.arange(1.0, 19.0).reshape(6, 3), np.arange(6) % 2 == 1
+    for specs in (None, ("f64[n,3]", "bool[n]")):
+        for found, wanted in zip(sg.jit(pairs, specs=specs)(x, m), pairs(x, m), strict=True):
+            np.testing.assert_array_equal(found, wanted)
+    with pytest.raises(ConcretizationError, match="an index by what a mask selects, and by an array for another axis"):
+        sg.jit(lambda x, m: np.sum(x[m][np.argsort(x[m][:, 0]), np.array([0, 1, 2])]))(x, m)
+
+
 def test_least_squares_of_what_is_selected_have_a_remedy():
     def of_selected(x: Any) -> Any:
         return np.linalg.lstsq(np.stack([x, x * x], 1)[x > 0], x[x > 0])[0]

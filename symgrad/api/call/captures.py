@@ -319,7 +319,8 @@ class Captured:
         key, items, looked_into = last.key, last.items, last.looked_into
         if not (items or last.arrays):
             return call
-        held = [(*one, last.array(k)) for k, one in enumerate(last.reads)] if arrays else []
+        now = map(last.array, range(len(last.reads) if arrays else 0))
+        held = [(*one, a, a.shape, a.dtype) for one, a in zip(last.reads, now, strict=False)]  # both may be set
 
         def checked(args: tuple[Any, ...]) -> Any:
             nonlocal last, items, looked_into
@@ -333,8 +334,8 @@ class Captured:
                 for get, name, value, _ in items:
                     if get(name) is not value:
                         return otherwise
-                for get, name, value in held:
-                    if plain(get(name)) is not value:
+                for get, name, value, shape, dtype in held:
+                    if plain(get(name)) is not value or value.shape != shape or value.dtype is not dtype:
                         return otherwise
                 if looked_into and not last.same():
                     return otherwise

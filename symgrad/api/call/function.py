@@ -325,7 +325,7 @@ class Function(Generic[P, R]):
             raise ArgumentError(f"bind needs arrays, and was given {what}", instead=instead)
         given = out is not None
         blocks, scopes = [*active.outside], [*active.scopes]
-        served, run = self._bound(call, out, given=given)
+        served, run = self._bound(call, out, (blocks, scopes), given=given)
         if served is _served:
             return run
 
@@ -334,14 +334,19 @@ class Function(Generic[P, R]):
             nonlocal out, served, run
             if served(()) is MISS:
                 with again(blocks, scopes):
-                    served, run = self._bound(call, out, given=given)
+                    served, run = self._bound(call, out, (blocks, scopes), given=given)
             out = run()
             return out
 
         return as_it_is_now
 
-    def _bound(self, call: Leaves, out: Any, *, given: bool) -> tuple[Short, Callable[[], Any]]:
-        """Bind what serves a call now; return what answers `MISS` once it does no longer, too."""
+    def _bound(
+        self, call: Leaves, out: Any, around: tuple[list[Any], list[str]], *, given: bool,
+    ) -> tuple[Short, Callable[[], Any]]:
+        """Bind what serves a call now; return what answers `MISS` once it does no longer, too.
+
+        Paths that are found later are of the blocks and scopes that are `around` it, whatever is in force then.
+        """
         from symgrad.build.bound import as_it_lies, refreshed
 
         entry = self._find(call)
@@ -368,7 +373,8 @@ class Function(Generic[P, R]):
                 return made[id(entry)]()
             except Missed:
                 pass
-            entry, result = self._taken(entry, call, along)
+            with again(*around):
+                entry, result = self._taken(entry, call, along)
             return result
 
         return self._captured.watched(_served, MISS, arrays=True), on_its_path

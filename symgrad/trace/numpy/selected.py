@@ -116,7 +116,7 @@ class Selected(np.lib.mixins.NDArrayOperatorsMixin):
         items = items if items and items[0] is not Ellipsis else (slice(None), *items)
         first, rest = items[0], items[1:]
         if first is None or any(type(item) is Selected for item in rest):
-            raise self.unknown("an index of a new axis in front, or of each row,")
+            raise self.unknown("an index of a new axis in front, or of each row")
         every = (slice(None),)
         if isinstance(first, slice):
             part = self if first == slice(None) else self.part(first)
@@ -124,6 +124,8 @@ class Selected(np.lib.mixins.NDArrayOperatorsMixin):
         key: Any = lift(first)
         count: Any = np.sum(self.mask)
         chosen = type(key) is Selected and key.ndim == 1
+        if chosen and any(np.ndim(item) for item in rest if not isinstance(item, slice)):
+            raise self.unknown("an index by what a mask selects, and by an array for another axis")
         if chosen and key.dtype.kind == "b":
             one, key = _in_step(self, key)
             if one.mask.node is key.mask.node:
@@ -136,10 +138,10 @@ class Selected(np.lib.mixins.NDArrayOperatorsMixin):
         there = (places >= 0) & (places < count)
         there = there | ~key.mask if chosen else there
         values = self.front().values
-        found: Any = np.take(values, np.where(there, places, values.shape[0]), axis=0)  # which fails elsewhere
+        at: Any = np.where(there, places, values.shape[0])  # which fails elsewhere
         if chosen:
-            return Selected(found, key.mask)[every + rest]
-        return found[every * places.ndim + rest] if rest else found
+            return Selected(np.take(values, at, axis=0), key.mask)[every + rest]
+        return values[(at, *rest)]
 
     def __setitem__(self, index: Any, value: Any) -> NoReturn:
         raise self.unknown("a write into it")
