@@ -141,7 +141,8 @@ class Selected(np.lib.mixins.NDArrayOperatorsMixin):
         at: Any = np.where(there, places, values.shape[0])  # which fails elsewhere
         if chosen:
             return Selected(np.take(values, at, axis=0), key.mask)[every + rest]
-        return values[(at, *rest)]
+        both = (at, *rest)
+        return values[both]
 
     def __setitem__(self, index: Any, value: Any) -> NoReturn:
         raise self.unknown("a write into it")
