@@ -7,14 +7,17 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
+from itertools import combinations
 from types import CodeType, FrameType
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from symgrad.ir.evaluate import evaluate
-from symgrad.ir.index.shapes import Dim, simplified
+from symgrad.ir.index.extents import meeting
+from symgrad.ir.index.shapes import Dim, Shape, simplified, smaller
 from symgrad.ir.node import Graph, Node
 from symgrad.ir.program import Program
 from symgrad.ops.declare import leaves
+from symgrad.ops.declare.forms import OPS
 from symgrad.options import Options
 from symgrad.trace.lines import in_scipy, is_user_code, passes_on, shortened, user_line
 
@@ -125,6 +128,39 @@ class Trace:
             apart = f"{otherwise}: {_APART}"
             self.require(0, sympy.Max(difference, -difference), apart)
         return False
+
+    def meet(self, one: Dim, other: Dim) -> Dim | None:
+        """Return the smaller one of two extents that are equal in all calls but few, which are compiled apart.
+
+        None where they are not.
+        """
+        found = None if type(one) is type(other) is int else meeting(one, other)
+        if found is None:
+            return None
+        for symbol, least in found.least.items():
+            if least:
+                unless = f"the extents {one} and {other} differ unless {symbol} >= {least}: {_APART}"
+                self.require(0, simplified(symbol - least + 1), unless)
+        if found.rest is not None:
+            of, by = [part if part.is_Atom else f"({part})" for part in found.rest.args]
+            self.require(found.rest, 1, f"the extents {one} and {other} differ unless {of} % {by} == 0: {_APART}")
+        return smaller(one, other)
+
+    def agreed(self, nodes: tuple[Node, ...]) -> tuple[Node, ...] | None:
+        """Cut arrays so that extents which are equal in all calls but few are the same; None where there are none."""
+        cut: dict[Any, Any] = {}
+        for one, other in combinations(dict.fromkeys([dim for node in nodes for dim in node.shape]), 2):
+            low = None if one in cut or other in cut else self.meet(one, other)
+            cut |= {dim: low for dim in (one, other) if low is not None and dim != low and smaller(dim, low) == low}
+        return tuple([self.cut(node, tuple([cut.get(d, d) for d in node.shape])) for node in nodes]) if cut else None
+
+    def cut(self, node: Node, shape: Shape) -> Node:
+        """Take the first elements of an array along each axis, so many as a shape says."""
+        if node.shape == shape:
+            return node
+        index = tuple([(0, dim, 1) for dim in shape])
+        return self.graph.node(OPS["slice"], (node,), (index,), shape, node.dtype, self.graph.line or user_line())
+
 
 _APART = "it needs a compilation of its own"
 _LARGE = 2**40

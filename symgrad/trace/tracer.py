@@ -24,6 +24,7 @@ from symgrad.errors import (
     Line,
     MutationError,
     RangeError,
+    ShapeError,
     UnsupportedError,
 )
 from symgrad.ir.index import shapes
@@ -796,7 +797,14 @@ def record(trace: Trace, op: Op, inputs: tuple[Any, ...], params: dict[str, Any]
         pairs = zip(nodes, loop, strict=False)
         nodes = tuple([node if node.dtype == dtype else cast(trace, node, dtype) for node, dtype in pairs])
     ordered = tuple([params[name] for name in op.params])
-    shape, dtype = op.infer(*nodes, **params)
+    try:
+        shape, dtype = op.infer(*nodes, **params)
+    except ShapeError:
+        agreed = trace.agreed(nodes)
+        if agreed is None:
+            raise
+        nodes = agreed
+        shape, dtype = op.infer(*nodes, **params)
     graph = trace.graph
     line = graph.line or user_line()
     node = graph.node(op, nodes, ordered, shape, dtype, line)

@@ -9,28 +9,34 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import lru_cache
-from math import ceil, floor, prod
-from typing import Any
+from itertools import combinations, product
+from math import ceil, floor, lcm, prod
+from typing import Any, NamedTuple
 
 from symgrad.ir.index.notation import Index, start_and_terms
 
-FIRST = 32
-"""Extents that are not linear from here on stay as they are, and so do those that would not get shorter."""
+FURTHEST = 512
+"""Extents that are not linear from here on stay as they are. Chosen: most are from 2 or 3 on."""
+
+LEAST = (0, 1, 2, 3, 4, 8, 16, 32)
+"""From where on extents of several unknown ones are compared."""
+
+LINES = 16
+"""So are those of more lines."""
 
 
 class Large:
     """Extents where each symbol is at least so large."""
 
-    def __init__(self, symbols: set[Any], least: int) -> None:
-        self.symbols, self.least = symbols, least
-        self.known: dict[Any, Any] = {}
+    def __init__(self, least: Mapping[Any, int]) -> None:
+        self.least, self.known = least, dict[Any, Any]()
 
     def simpler(self, e: Any) -> Any:
         """Choose in minima and maxima, the inner ones first; each is looked at once.
 
         >>> import sympy
         >>> n = sympy.Symbol("n", integer=True, nonnegative=True)
-        >>> Large({n}, 32).simpler(sympy.Max(0, n - 2) + sympy.Min(1, n))
+        >>> Large({n: 32}).simpler(sympy.Max(0, n - 2) + sympy.Min(1, n))
         n - 1
         """
         if not e.args:
@@ -54,7 +60,7 @@ class Large:
         """Whether one is at most the other for all large extents."""
         if one is other:
             return True
-        more = (other - one).subs({s: s + self.least for s in self.symbols})
+        more = (other - one).subs({s: s + least for s, least in self.least.items()})
         return bool(more.expand().is_nonnegative)
 
 
@@ -69,7 +75,9 @@ def has_choice(dim: Any) -> bool:
 
 @lru_cache(maxsize=4096)
 def canonical(dim: Any) -> Any:
-    """Write an extent of one unknown in its one form: linear, and corrections where that is small.
+    """Write an extent in its one form: products multiplied out, and of one unknown a line, or a line rounded down.
+
+    Where the unknown is small, corrections stand beside the line; an extent that this makes longer stays as it is.
 
     >>> import sympy
     >>> n = sympy.Symbol("n", integer=True, nonnegative=True)
@@ -77,33 +85,171 @@ def canonical(dim: Any) -> Any:
     n
     >>> canonical(sympy.Max(0, sympy.Max(0, n - 1) - 1))
     Max(0, n - 2)
+    >>> canonical(n // 2 + (n + 1) // 2)
+    n
+    >>> canonical(n * (n + 1))
+    n**2 + n
     """
     import sympy
 
-    choices = dim.atoms(sympy.Min, sympy.Max, sympy.Mod)
-    if len(choices) < 2 or len(dim.free_symbols) != 1:
+    if any(part.is_Add for each in dim.atoms(sympy.Mul) for part in each.args):
+        dim = dim.expand()
+    choices = dim.atoms(sympy.Min, sympy.Max, sympy.Mod, sympy.floor, sympy.ceiling)
+    sampled = _sampled(dim) if choices else None
+    if sampled is None:
         return dim
-    (n,) = dim.free_symbols
-    if hasattr(n, "index") or not n.is_nonnegative or dim.has(sympy.floor, sympy.ceiling):
+    n, least, period, values = sampled
+    for part in dim.args if isinstance(dim, (sympy.Min, sympy.Max)) else ():
+        if all(at(part, {n: k}) == value for k, value in enumerate(values)):
+            return canonical(part)
+    slope = fraction(values[-1] - values[least], period)
+    p, q = slope.numerator, slope.denominator
+    # floor((p * k + b) / q) is the value at k for b from q * value - p * k on, and for q numbers in all.
+    firsts = [q * values[k] - p * k for k in range(least, least + period)]
+    b = max(firsts)
+    if b >= min(firsts) + q:
         return dim
-    line = Large({n}, FIRST).simpler(dim).expand()
-    slope, start = line.coeff(n, 1), line.coeff(n, 0)
-    if not (slope.is_Integer and start.is_Integer and line == slope * n + start):
-        return dim
+    line = p * n + b if q == 1 else sympy.floor((p * n + b) / sympy.Integer(q))
+    on_line = [(p * k + b) // q for k in range(len(values))]
+    if p != 0 and on_line != values:
+        chosen, bound = (max, sympy.Max) if p > 0 else (min, sympy.Min)
+        if values == [chosen(values[0], each) for each in on_line]:
+            return bound(values[0], line)
     bends: dict[int, int] = {}  # what is left of the line at k is the sum of bend * max(0, place - k)
-    for k in reversed(range(FIRST)):
-        rest = at(dim, {n: k}) - int(slope) * k - int(start)
-        if bend := rest - sum(b * (place - k) for place, b in bends.items()):
+    for k in reversed(range(least)):
+        if bend := values[k] - on_line[k] - sum(more * (place - k) for place, more in bends.items()):
             bends[k + 1] = bend
-    if len(bends) >= len(choices):
+    parts = len(bends) + (q > 1)
+    if parts > 1 and parts >= len(choices):
         return dim
-    if len(bends) == 1:  # written as the maximum or minimum it is
+    if q == 1 and len(bends) == 1:  # written as the maximum or minimum it is
         ((place, bend),) = bends.items()
-        if bend == slope:
-            return sympy.Max(slope * place + start, line)
-        if slope == 0 and bend == -1:
-            return sympy.Min(start, n + start - place)
+        if p == 0 and bend == -1:
+            return sympy.Min(b, n + b - place)
     return line + sum(bend * sympy.Max(0, place - n) for place, bend in bends.items())
+
+
+class Meeting(NamedTuple):
+    """Where two extents are equal.
+
+    Attributes:
+        least: from there on each of these unknown extents has to be.
+        rest: of one unknown extent what has to be 0, its remainder by some number; None where nothing has to be.
+    """
+
+    least: dict[Any, int]
+    rest: Any = None
+
+
+def meeting(one: Any, other: Any) -> Meeting | None:
+    """Find where two extents are equal; None if that is nowhere, or not for all large ones, nor for every k-th.
+
+    >>> import sympy
+    >>> n = sympy.Symbol("n", integer=True, nonnegative=True)
+    >>> meeting(sympy.Max(1, n), n), meeting(n // 2, (n + 1) // 2), meeting(n, sympy.Integer(5))
+    (Meeting(least={n: 1}, rest=None), Meeting(least={n: 0}, rest=Mod(n, 2)), None)
+    """
+    import sympy
+
+    gap = canonical(sympy.sympify(one - other))
+    symbols = sorted(gap.free_symbols, key=str)
+    sampled = _sampled(gap)
+    if sampled is not None:
+        n, least, period, values = sampled
+        zeros = [k % period for k in range(least, least + period) if values[k] == 0]
+        if values[-1] != values[least] or not zeros:
+            return None
+        every = period // len(zeros)
+        if period % len(zeros) or any((k - zeros[0]) % every for k in zeros):
+            return None
+        first = zeros[0] % every
+        start = max([k + 1 for k in range(least) if values[k] != 0 and (k - first) % every == 0], default=0)
+        return Meeting({n: start}, sympy.Mod(n - first, every) if every > 1 else None)
+    found = next((k for k in LEAST if _is_zero(gap, dict.fromkeys(symbols, k))), None)
+    if found is None or not symbols:
+        return None
+    each = dict.fromkeys(symbols, found)
+    for s in symbols:
+        each[s] = next(k for k in LEAST if k == found or _is_zero(gap, {**each, s: k}))
+    return Meeting(each)
+
+
+def _is_zero(gap: Any, least: Mapping[Any, int]) -> bool:
+    """Whether a difference of extents is 0 from these on."""
+    return bool(Large(least).simpler(gap).expand() == 0)
+
+
+class _Sampled(NamedTuple):
+    """What an extent of one unknown comes to: from `least` on it follows a line, with a period."""
+
+    symbol: Any
+    least: int
+    period: int
+    values: list[Any]
+
+
+def _sampled(dim: Any) -> _Sampled | None:
+    """Evaluate an extent until a period after it follows its line; None where it follows none that is known."""
+    if len(dim.free_symbols) != 1:
+        return None
+    (n,) = dim.free_symbols
+    growth = None if hasattr(n, "index") or not n.is_nonnegative else _growth(dim)
+    if growth is None or growth.least + growth.period > FURTHEST:
+        return None
+    values = [at(dim, {n: k}) for k in range(growth.least + growth.period + 1)]
+    return _Sampled(n, growth.least, growth.period, values)
+
+
+class _Growth(NamedTuple):
+    """How an extent of one unknown grows: along lines, each of which it may follow, rounded and with remainders.
+
+    Attributes:
+        slopes: those of the lines.
+        off: how far it is from its line, at most.
+        least: from there on it follows one of them.
+        period: each so many steps it is as far from the line as before.
+    """
+
+    slopes: frozenset[Any]
+    off: Any
+    least: int = 0
+    period: int = 1
+
+
+def _growth(e: Any) -> _Growth | None:
+    """Find how an extent grows; None where it has products of the unknown, or too many lines."""
+    if e.is_Symbol:
+        return _Growth(frozenset({fraction(1)}), 0)
+    if e.is_Rational:
+        return _Growth(frozenset({fraction(0)}), abs(fraction(int(e.p), int(e.q))))
+    kind, parts = type(e).__name__, [_growth(a) for a in e.args]
+    if kind == "Mul" and e.args[0].is_Rational and len(parts) == 2:
+        _, whole = parts
+        by = fraction(int(e.args[0].p), int(e.args[0].q))
+        return whole and whole._replace(slopes=frozenset([by * s for s in whole.slopes]), off=abs(by) * whole.off)
+    known = [part for part in parts if part is not None]
+    if len(known) < len(parts) or kind not in {"Add", "Max", "Min", "floor", "ceiling", "Mod"}:
+        return None
+    first = known[0]
+    least, period = max([part.least for part in known]), lcm(*[part.period for part in known])
+    if kind in {"floor", "ceiling"}:
+        steps = lcm(period, *[s.denominator * period for s in first.slopes])
+        return first._replace(off=first.off + 1, period=steps)
+    if kind == "Mod":
+        by = e.args[1]
+        if not (by.is_Integer and by > 0):
+            return None
+        steps = lcm(*[(s * period / int(by)).denominator * period for s in first.slopes])
+        return _Growth(frozenset({fraction(0)}), int(by), least, steps)
+    if kind == "Add":
+        slopes = frozenset([sum(chosen) for chosen in product(*[part.slopes for part in known])])
+        off = sum([part.off for part in known])
+    else:
+        slopes = frozenset().union(*[part.slopes for part in known])
+        off = max([part.off for part in known])
+        gaps = [abs(s - t) for s, t in combinations(slopes, 2)]
+        least = max(least, ceil(2 * off / min(gaps)) if gaps else 0)
+    return _Growth(slopes, off, least, period) if len(slopes) <= LINES else None
 
 
 def fraction(*parts: int) -> Any:

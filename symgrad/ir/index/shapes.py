@@ -56,6 +56,24 @@ def simplified(dim: Any) -> Dim:
     return int(dim) if getattr(dim, "is_Integer", True) else canonical(dim)
 
 
+def not_negative(dim: Any) -> Dim:
+    """Write an extent so that it is at least 0 whatever the unknown ones are."""
+    if isinstance(dim, int) or not hasattr(dim, "is_nonnegative") or dim.is_nonnegative:
+        return dim
+    import sympy
+
+    return simplified(sympy.Max(0, dim))
+
+
+def smaller(one: Any, other: Any) -> Dim:
+    """Return the smaller one of two extents."""
+    if type(one) is type(other) is int:
+        return min(one, other)
+    import sympy
+
+    return simplified(sympy.Min(one, other))
+
+
 def size(shape: Shape) -> Dim:
     """Multiply the extents of a shape; the empty product is 1."""
     total: Any = 1

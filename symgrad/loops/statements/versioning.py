@@ -33,20 +33,19 @@ def versioning(lowered: LoopProgram) -> LoopProgram:
         return lowered
     symbols = set().union(*[e.free_symbols for e in choices])
     symbols = {s for s in symbols if not hasattr(s, "index")}
-    large = _LargeExtents(symbols, LARGE_EXTENTS[-1])
+    ordered = sorted(symbols, key=lambda s: str(s.name))
     for least in LARGE_EXTENTS:
-        large = _LargeExtents(symbols, least)
+        large = _LargeExtents(dict.fromkeys(ordered, least))
         if not any(has_choice(large.dim(e)) for e in choices):
             break
-    ordered = sorted(symbols, key=lambda s: str(s.name))
-    return large.program(lowered).with_(least=dict.fromkeys(ordered, large.least))
+    return large.program(lowered).with_(least=large.least)
 
 
 class _LargeExtents(Large):
     """A program's extents, where each is at least so large."""
 
-    def __init__(self, symbols: set[Any], least: int) -> None:
-        super().__init__(symbols, least)
+    def __init__(self, least: dict[Any, int]) -> None:
+        super().__init__(least)
         self.arrays: dict[Array, Array] = {}
         self.axes: dict[Axis, Axis] = {}
 

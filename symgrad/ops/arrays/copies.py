@@ -47,7 +47,8 @@ def broadcast_like(like: Any, x: Any, shape: Shape) -> Any:
 def checked_shape(shape: Any) -> Shape:
     """Turn a shape as users write it, an array of integers included, into integers and SymPy expressions.
 
-    Calls where an open extent of it would be negative are compiled apart, and refused there.
+    Calls where an open extent of it would be negative are compiled apart, and refused there. Such an extent is written
+    as those of slices are, ``Max(0, n - 1)``, so that ``np.ones(n - 1)`` and ``x[1:]`` have one shape.
     """
     for extent in shape if isinstance(shape, (tuple, list)) else (shape,):
         if hasattr(extent, "dim"):
@@ -55,7 +56,7 @@ def checked_shape(shape: Any) -> Shape:
     found = dims(shape)
     if any(type(d) is int and d < 0 for d in found):
         raise ShapeError(f"negative dimensions are not allowed: {shapes.show(found)}")
-    return found
+    return tuple([d if type(d) is int else shapes.not_negative(d) for d in found])
 
 
 @answers(np.copy)

@@ -148,7 +148,7 @@ def concatenate_answer(
 def stack_answer(arrays: Any, axis: Any = 0, out: Any = None, *, dtype: Any = None, casting: str = "same_kind") -> Any:
     refuse("stack", out=out)
     parts = _of_one_dtype(arrays, dtype, casting)
-    if any(shape_of(p) != shape_of(parts[0]) for p in parts):
+    if any(shape_of(p) != shape_of(parts[0]) for p in parts) and all(shapes.is_static(shape_of(p)) for p in parts):
         different = sorted({shapes.show(shape_of(p)) for p in parts})
         raise ShapeError(f"all input arrays must have the same shape, not {', '.join(different)}")
     k = normal_axis(axis, parts[0].ndim + 1)

@@ -10,6 +10,7 @@ import numpy as np
 
 from symgrad.errors import ArgumentValueError, MutationError, ShapeError, UnsupportedError
 from symgrad.ir.index import shapes
+from symgrad.ir.index.extents import meeting
 from symgrad.ir.index.shapes import Shape, simplified
 from symgrad.ops.arrays.copies import an_array, broadcast_like, checked_shape, fresh
 from symgrad.ops.arrays.indexing import gather
@@ -213,7 +214,7 @@ def completed(a: Any, want: Shape) -> Shape:
 
 
 def _quotient(total: Any, known: Any) -> Any:
-    """Divide two sizes exactly, or return None."""
+    """Divide two sizes, exactly for every extent, or in every so many calls; else return None."""
     if type(total) is int and type(known) is int:
         return None if known == 0 or total % known else total // known
     if type(known) is int and known == 0:
@@ -221,7 +222,10 @@ def _quotient(total: Any, known: Any) -> Any:
     import sympy
 
     left = sympy.cancel(total / known)
-    return shapes.simplified(left) if sympy.fraction(left)[1] == 1 and left.is_integer else None
+    if sympy.fraction(left)[1] == 1 and left.is_integer:
+        return shapes.simplified(left)
+    whole = shapes.simplified(sympy.floor(total / known))
+    return None if type(known) is not int or meeting(total, whole * known) is None else whole
 
 
 def _lifted_array(a: Any) -> Any:
@@ -245,6 +249,9 @@ def reshape(a: Any, /, shape: Any = None, order: str = "C", *, newshape: Any = N
 
 
 def _reshape_to(a: Any, want: Shape, name: str, *, copy: Any = None) -> Any:
+    have, need = shapes.size(shape_of(a)), shapes.size(want)
+    if is_traced(a) and have != need and a.owner.meet(have, need) == need:  # of the first elements, all in most calls
+        a = OPS["slice"](np.ravel(a), index=((0, need, 1),))
     y = a if want == shape_of(a) else OPS["reshape"](a, shape=want)
     y = y if np.ndim(a) <= 1 else _perhaps_a_view(a, y, name)  # of one axis, whatever its stride, it is a view
     return fresh(y) if copy else y

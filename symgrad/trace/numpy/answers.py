@@ -6,7 +6,15 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.errors import ArgumentValueError, AxisError, ConcretizationError, SymgradError, UnsupportedError, heard
+from symgrad.errors import (
+    ArgumentValueError,
+    AxisError,
+    ConcretizationError,
+    ShapeError,
+    SymgradError,
+    UnsupportedError,
+    heard,
+)
 from symgrad.ir.index import shapes
 from symgrad.ir.op import Elementwise
 from symgrad.ops.declare.forms import ANSWERS, INT, SCIPYS, answer_scipy, loop_dtypes
@@ -135,7 +143,13 @@ def call_ufunc(trace: Trace, ufunc: np.ufunc, inputs: tuple[Any, ...]) -> Any:
     try:
         loop = loop_dtypes(ufunc, tuple([kind_of(value) for value in inputs]))
         nodes = tuple([operand(trace, value, dtype) for value, dtype in zip(inputs, loop, strict=False)])
-        shape = shapes.broadcast(*[node.shape for node in nodes])
+        try:
+            shape = shapes.broadcast(*[node.shape for node in nodes])
+        except ShapeError:
+            agreed = trace.agreed(nodes)
+            if agreed is None:
+                raise
+            nodes, shape = agreed, shapes.broadcast(*[node.shape for node in agreed])
     except SymgradError as error:
         raise located(error) from None
     graph = trace.graph
