@@ -17,7 +17,8 @@ Max, Min, Mod, floor, ceiling = sympy.Max, sympy.Min, sympy.Mod, sympy.floor, sy
 @pytest.mark.parametrize(
     ("extents", "form"),
     [
-        ([Max(0, n - 1) + Min(1, n), n // 2 + (n + 1) // 2, Min(n, Max(1, n)), n // 3 + (n + 1) // 3 + (n + 2) // 3], n),
+        ([Max(0, n - 1) + Min(1, n), n // 2 + (n + 1) // 2, Min(n, Max(1, n))], n),
+        ([n // 3 + (n + 1) // 3 + (n + 2) // 3], n),
         ([Max(0, Max(0, n - 1) - 1), Max(0, n - 2), Max(0, Min(n, n - 2))], Max(0, n - 2)),
         ([ceiling(Max(0, n - 1) / 2), Max(0, -(n // 2) + Min(n, 2 * (n // 2))), n // 2], floor(n / 2)),
         ([3 * Max(0, n - 1), Max(0, 3 * n - 3)], Max(0, 3 * n - 3)),
