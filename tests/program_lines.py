@@ -462,6 +462,19 @@ def asked(g: Growth) -> None:
         "{0}[-{0}.shape[0] // 2]",
         "np.roll({0}, -{0}.shape[0] // 2, 0)",
         "{0} * (3 - {0}.shape[0]) // 4",
+        # what fits for all sizes but some
+        "np.reshape({0}, (-1, 2))[:, 0]",
+        "np.ravel({0}).reshape(2, -1) * 0.5",
+        "np.stack([{0}[::2], {0}[1::2]], axis=-1)",
+        "{0}[::2] + 0.3 * {0}[1::2]",
+        "np.concatenate([{0}[1::2], {0}[::2]]) - {0}",
+        "np.diff({0}, axis=0) * np.ones({0}.shape[0] - 1).reshape((-1,) + (1,) * ({0}.ndim - 1))",
+        "np.concatenate([np.diff({0}, axis=0), {0}[:1]]) * {0}",
+        "np.ravel({0}).reshape({0}.size // 3, 3)",
+        "np.outer({0}, {0}).ravel()[{0}.size :] * np.ones({0}.size * ({0}.size - 1))",
+        "np.concatenate([{0}, {0}[:1]])[: {0}.shape[0]] + {0}",
+        "np.concatenate([{0}[: {0}.shape[0] // 2], {0}[{0}.shape[0] // 2 :]]) * {0}",
+        "np.where({0}[1:] > 0.2, {0}[1:], np.zeros(({0}.shape[0] - 1,) + {0}.shape[1:]))",
     ]
     g.line(g.rng.choice(forms).format(a, g.rng.choice([g.pick("f"), g.partner(a)])))
 

@@ -343,6 +343,16 @@ def test_running_values_are_read_in_their_loop_beside_longer_arrays(name: str) -
             np.testing.assert_allclose(one, other, rtol=1e-13, atol=1e-13)
 
 
+def test_running_values_over_layers_are_read_in_their_loop() -> None:
+    """What is added up along the first axis keeps its axes, whichever of them the arrays beside it have last."""
+    def function(x: Any) -> Any:
+        t = np.sin(x)
+        return np.cumsum(np.stack([t, t * t], axis=-1), axis=0).sum(-1)
+
+    x = rng.random((5, 4))
+    np.testing.assert_allclose(sg.jit(function, specs="f64[m,k]")(x), function(x), rtol=1e-13)
+
+
 def test_unique_of_other_sizes() -> None:
     compiled = sg.jit(lambda x: sg.unique(x, size=4))
     for values in ([0.0, 1.0, 2.0, 3.0, 0.0, 1.0], [0.0, 1.0, 2.0, 3.0, 0.0], [3.0, 2.0, 1.0, 0.0]):

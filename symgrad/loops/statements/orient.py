@@ -28,13 +28,15 @@ def orient(program: LoopProgram) -> LoopProgram:
         return access if order is None else Access(made[access.array], tuple([access.indices[d] for d in order]))
 
     access, index = everywhere(turned)
+    running = {array for s in program.statements for array in s.prefix}  # statements of one such are in one loop
 
     def change(s: Statement) -> Statement:
         if all(a.array not in made for a in s.touched):
             return s
         places = {axis: k for k, axis in reversed([*enumerate(access(s.target).indices)])}
         ordered = sorted(s.axes, key=lambda axis: places.get(axis, len(places)))
-        return s.mapped(access, index, axes=s.axes if s.prefix else tuple(ordered))  # a running value's are one loop
+        stays = s.prefix or s.target.array in running
+        return s.mapped(access, index, axes=s.axes if stays else tuple(ordered))
 
     body = tuple(map(change, program.statements))
     return program.with_(body=body, arrays=tuple([made.get(a, a) for a in program.arrays]))
