@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from functools import cache
 from random import Random
@@ -318,7 +319,9 @@ def _fails_as_numpy(program: Callable[..., Any], function: Callable[..., Any], a
     try:
         with np.errstate(all="ignore"):
             program(*args)
-    except (ValueError, IndexError):
+    except (ValueError, IndexError) as error:
+        if re.search(r"index -?\d+ is out of bounds for axis", str(error)):
+            return  # of other values these shapes may fit, and are learnt
         with pytest.raises((ValueError, IndexError)):
             function(*args)
 
