@@ -80,7 +80,8 @@ def main(path=None, drawn=None) -> None:
     step = sg.compile_step(loss, optimizer, donate=True)
     params = {"W": np.zeros((784, 10)), "b": np.zeros(10)}
     state = optimizer.init(params)
-    step({name: one.copy() for name, one in params.items()}, optimizer.init(params), x[:BATCH], labels[:BATCH])
+    first = {name: one.copy() for name, one in params.items()}, optimizer.init(params)
+    step.epoch(*first, x, labels, batch=BATCH, order=order[0])  # compiles it
 
     since = time.perf_counter()
     params, state, values = step.epoch(params, state, x, labels, batch=BATCH, order=order.ravel())

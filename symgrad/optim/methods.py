@@ -61,7 +61,8 @@ def elementwise(
         params, *own = [tree_map(lambda _, each, k=k: each[k], params, made) for k in range(len(kept) + 1)]
         return params, grads, dict(zip(kept, own, strict=True))
 
-    return Optimizer((Link(init, update, hyper, rows=True, asks=still or sparse == "lazy"),))
+    lazy = sparse == "lazy"
+    return Optimizer((Link(init, update, hyper, rows=True, asks=still or lazy, lazy=lazy and not still),))
 
 
 def sgd(learning_rate: Number, *, sparse: str = "exact") -> Optimizer:
@@ -418,4 +419,4 @@ def _norm_scale(grads: list[Any], most: Any) -> Any:
     unit = np.where(np.isfinite(largest), largest, 1.0)[()]
     scaled = [g / unit for g in grads]
     norm = sum([np.sum(g * g) for g in scaled]) ** 0.5
-    return most / unit / np.maximum(norm, most / unit)
+    return most / unit / np.maximum(np.maximum(norm, most / unit), np.finfo(norm.dtype).tiny)  # 0 of zeros

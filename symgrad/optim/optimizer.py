@@ -45,6 +45,7 @@ class Link:
         hyper: its hyper-parameters: numbers and schedules.
         rows: whether it takes a `RowSparse` for a gradient; else it gets the whole array.
         asks: whether that costs it less than the whole array.
+        lazy: whether it leaves the other rows as they are, which a gradient of zeros would change.
     """
 
     init: Init
@@ -52,6 +53,7 @@ class Link:
     hyper: Mapping[str, Any]
     rows: bool = False
     asks: bool = False
+    lazy: bool = False
 
 
 @dataclass(frozen=True)
@@ -77,7 +79,12 @@ class Optimizer:
     @property
     def takes_rows(self) -> bool:
         """Whether it is to be given a `RowSparse` for a table of which rows are taken."""
-        return all(link.rows for link in self.links) and any(link.asks for link in self.links)
+        return any(link.asks for link in self.links)
+
+    @property
+    def is_lazy(self) -> bool:
+        """Whether its update by rows is another one than by the whole array."""
+        return any(link.lazy for link in self.links)
 
     @cached_property
     def _names(self) -> list[tuple[dict[str, str], dict[str, str]]]:

@@ -33,6 +33,13 @@ def schedule(function: Callable[..., Any], **numbers: float) -> Schedule:
     return Schedule(function, numbers)
 
 
+def _over(steps: Any, function: Callable[..., Any], **numbers: float) -> Schedule:
+    """Make a schedule that takes so many steps."""
+    if isinstance(steps, (int, float)) and not steps > 0:
+        raise ArgumentValueError(f"a schedule of steps={steps!r}", instead="a number of updates above 0")
+    return schedule(function, steps=steps, **numbers)
+
+
 def constant(value: float) -> Schedule:
     """Stay the same.
 
@@ -53,7 +60,7 @@ def exponential_decay(value: float, steps: float, rate: float, staircase: bool =
     def decayed(t: Any, value: Any, steps: Any, rate: Any) -> Any:
         return value * rate ** _periods(t, steps, staircase)
 
-    return schedule(decayed, value=value, steps=steps, rate=rate)
+    return _over(steps, decayed, value=value, rate=rate)
 
 
 def natural_exp_decay(value: float, steps: float, rate: float, staircase: bool = False) -> Schedule:
@@ -66,7 +73,7 @@ def natural_exp_decay(value: float, steps: float, rate: float, staircase: bool =
     def decayed(t: Any, value: Any, steps: Any, rate: Any) -> Any:
         return value * np.exp(-rate * _periods(t, steps, staircase))
 
-    return schedule(decayed, value=value, steps=steps, rate=rate)
+    return _over(steps, decayed, value=value, rate=rate)
 
 
 def inverse_time_decay(value: float, steps: float, rate: float, staircase: bool = False) -> Schedule:
@@ -79,7 +86,7 @@ def inverse_time_decay(value: float, steps: float, rate: float, staircase: bool 
     def decayed(t: Any, value: Any, steps: Any, rate: Any) -> Any:
         return value / (1.0 + rate * _periods(t, steps, staircase))
 
-    return schedule(decayed, value=value, steps=steps, rate=rate)
+    return _over(steps, decayed, value=value, rate=rate)
 
 
 def polynomial_decay(value: float, steps: float, end: float = 0.0, power: float = 1.0) -> Schedule:
@@ -92,7 +99,7 @@ def polynomial_decay(value: float, steps: float, end: float = 0.0, power: float 
     def decayed(t: Any, value: Any, steps: Any, end: Any, power: Any) -> Any:
         return (value - end) * (1.0 - np.minimum(t / steps, 1.0)) ** power + end
 
-    return schedule(decayed, value=value, steps=steps, end=end, power=power)
+    return _over(steps, decayed, value=value, end=end, power=power)
 
 
 def piecewise_constant(boundaries: Sequence[float], values: Sequence[float]) -> Schedule:
@@ -135,7 +142,7 @@ def cosine_decay(value: float, steps: float, alpha: float = 0.0) -> Schedule:
     def decayed(t: Any, value: Any, steps: Any, alpha: Any) -> Any:
         return value * ((1.0 - alpha) * _half_cosine(np.minimum(t / steps, 1.0)) + alpha)
 
-    return schedule(decayed, value=value, steps=steps, alpha=alpha)
+    return _over(steps, decayed, value=value, alpha=alpha)
 
 
 def cosine_restarts(value: float, steps: float, t_mul: float = 2.0, m_mul: float = 1.0, alpha: float = 0.0) -> Schedule:
@@ -157,7 +164,7 @@ def cosine_restarts(value: float, steps: float, t_mul: float = 2.0, m_mul: float
             passed = (passed - (1.0 - t_mul**begun) / (1.0 - t_mul)) / t_mul**begun
         return value * ((1.0 - alpha) * m_mul**begun * _half_cosine(passed) + alpha)
 
-    return schedule(decayed, value=value, steps=steps, m_mul=m_mul, alpha=alpha)
+    return _over(steps, decayed, value=value, m_mul=m_mul, alpha=alpha)
 
 
 def linear_cosine_decay(
@@ -173,7 +180,7 @@ def linear_cosine_decay(
         passed = np.minimum(t / steps, 1.0)
         return value * ((alpha + 1.0 - passed) * _half_cosine(2.0 * num_periods * passed) + beta)
 
-    return schedule(decayed, value=value, steps=steps, num_periods=num_periods, alpha=alpha, beta=beta)
+    return _over(steps, decayed, value=value, num_periods=num_periods, alpha=alpha, beta=beta)
 
 
 def warmup(value: float, steps: float, then: Callable[[Any], Any] | float | None = None) -> Schedule:

@@ -201,6 +201,9 @@ def _resumed(checkpoint: Any, fixed: dict[str, int], params: Any, state: Any) ->
     """Read a checkpoint of the same training."""
     found = Contents(checkpoint)
     at = found.tree("fit") if "fit" in found.trees else {}
+    if not at:
+        raise ArgumentValueError(
+            f"fit(): {checkpoint} is a file of save(), and no checkpoint", instead="the name of a new file")
     for name, value in fixed.items():
         if at.get(name) != value:
             raise ArgumentValueError(

@@ -187,7 +187,7 @@ def test_a_mask_is_by_path():
 
 def test_norms():
     zero, nan = np.zeros(2), np.array([np.nan, 1.0])
-    for clip in (optim.clip_by_norm(1.0), optim.clip_by_global_norm(1.0)):
+    for clip in (optim.clip_by_norm(1.0), optim.clip_by_global_norm(1.0), optim.clip_by_norm(0.0)):
         opt = optim.chain(clip, optim.sgd(1.0))
         assert opt.update(zero, zero, opt.init(zero))[0].tolist() == [0.0, 0.0]
         assert np.isnan(opt.update(zero, nan, opt.init(zero))[0]).all()
@@ -262,6 +262,14 @@ def test_errors():
         optim.adam(eps_mode="tf")
     with pytest.raises(ArgumentValueError, match=r"2 values(.|\n)*one value more"):
         optim.piecewise_constant([1, 2], [0.1, 0.2])
+    for falling in (optim.exponential_decay(0.1, 1, 0.5), optim.cosine_decay(0.1, 2), optim.polynomial_decay(0.1, 3)):
+        assert falling(0) == 0.1
+    for name in ("cosine_decay", "cosine_restarts", "linear_cosine_decay", "polynomial_decay"):
+        with pytest.raises(ArgumentValueError, match=r"a schedule of steps=0(.|\n)*a number of updates above 0"):
+            getattr(optim, name)(0.1, 0)
+    for name in ("exponential_decay", "natural_exp_decay", "inverse_time_decay"):
+        with pytest.raises(ArgumentValueError, match=r"a schedule of steps=-1(.|\n)*a number of updates above 0"):
+            getattr(optim, name)(0.1, -1, 0.5)
     with pytest.raises(ArgumentValueError, match="boundaries that increase"):
         optim.piecewise_constant([2, 1], [0.1, 0.2, 0.3])
     with pytest.raises(ArgumentValueError, match=r"chain\(\) takes optimizers"):

@@ -94,6 +94,9 @@ MIX = RNG.normal(size=(4, 4))
 USES: dict[str, Any] = {
     "take": lambda E, i, _: np.sum(np.take(E, i, axis=0) ** 2),
     "several": lambda E, i, j: np.sum(E[i] ** 2) * np.sum(E[j] ** 3) + np.sum(E[3]) + np.sum(E[i[0]] ** 2),
+    "columns of rows": lambda E, i, j: (
+        np.sum(E[i, :, None] ** 2) + np.sum(E[:, 1:][j] ** 3) + np.sum(np.sin(E[i, None])) + np.sum(E[j, ::-2] ** 2)
+        + np.sum(E[:, 2][i] ** 2)),
     "vmap": lambda E, i, _: np.sum(sg.vmap(lambda k: np.sin(E[k]))(i)),
     "within jit": lambda E, i, j: sg.jit(lambda E: np.sum(np.sin(E[i])))(E) + np.sum(E[j] ** 2),
     "a loop": lambda E, i, _: np.sum(sum(np.sin(E[i[k]] * k) for k in range(3))),
@@ -248,7 +251,7 @@ OTHERWISE: dict[str, tuple[Any, str]] = {
     "transpose": (lambda E, i: np.sum(E.T[:, i]), MADE),
     "reshape": (lambda E, i: np.sum(E.reshape(-1, 2)[i]), MADE),
     "slice": (lambda E, i: np.sum(E[1:][i]), MADE),
-    "columns": (lambda E, i: np.sum(E[i, :, None]) + np.sum(E[:, 1:][i]), "all of E is used"),
+    "a row of all": (lambda E, i: np.sum(E[None, i]), MADE),
     "concatenate": (lambda E, i: np.sum(np.concatenate([E, np.ones((2, 4))])[i]), MADE),
     "astype": (lambda E, i: np.sum(E.astype(np.float32)[i]), MADE),
     "norm": (lambda E, i: np.sum((E / np.linalg.norm(E, axis=1, keepdims=True))[i] ** 3), MADE),

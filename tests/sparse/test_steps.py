@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 
 import symgrad as sg
+from symgrad.errors import SymgradWarning
 
 RNG = np.random.default_rng(11)
 TABLE, HEAD = RNG.normal(size=(60, 4)), RNG.normal(size=4)
@@ -215,3 +217,40 @@ def test_no_table_is_copied_whatever_the_batch(batch: int) -> None:
     assert step.memory(params, state, ids).peak < params["E"].nbytes
     params, state, _ = step(params, state, ids)
     np.testing.assert_array_equal(np.flatnonzero(np.any(params["E"] != before, axis=1)), np.unique(ids))
+
+
+def test_a_lazy_optimizer_that_gets_a_plain_gradient_says_so() -> None:
+    """Where all of a table is used as well, the update is the exact one: a warning names table and lines, once."""
+    optimizer, ids = sg.optim.adam(0.1, sparse="lazy"), np.array([1, 2])
+
+    def tied(params: Any, ids: Any) -> Any:
+        return np.sum(params["E"][ids] ** 2) + np.sum(params["E"] ** 2)
+
+    params = {"E": np.ones((6, 2))}
+    words = r"all of params\['E'\] is used, and rows are taken of it .*a lazy optimizer is exact(?s:.*)test_steps.py"
+    with pytest.warns(SymgradWarning, match=words):
+        sg.compile_step(tied, optimizer)(params, optimizer.init(params), ids)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        sg.compile_step(tied, sg.optim.adam(0.1))(params, optimizer.init(params), ids)
+        sg.compile_step(tied, sg.optim.adagrad(0.1))(params, sg.optim.adagrad(0.1).init(params), ids)
+
+
+def test_links_of_ones_own_leave_the_others_lazy() -> None:
+    """A chain gets rows where one of its links asks for them; one of a user's own gets the whole array."""
+    seen = []
+
+    def watched(params: Any, grads: Any, state: Any, _t: Any, _hyper: Any) -> tuple[Any, Any, Any]:
+        seen.append(type(grads["E"]))
+        return params, grads, state
+
+    optimizer = sg.optim.chain(sg.optim.optimizer(None, watched), sg.optim.adam(0.1, sparse="lazy"))
+    step = sg.compile_step(lambda params, ids: np.sum(params["E"][ids, None] ** 2), optimizer)
+    params = {"E": np.ones((6, 2))}
+    state = optimizer.init(params)
+    for ids in ([0, 1], [2, 3], [2, 3]):
+        params, state, _ = step(params, state, np.array(ids))
+        assert step.touched_rows == {"E": 2}
+    assert sg.RowSparse not in seen
+    np.testing.assert_allclose(params["E"][:2], 0.9, rtol=1e-6)
+    assert (params["E"][4:] == 1.0).all()

@@ -14,7 +14,7 @@ from symgrad.api.call.arguments import AUTO, Argnums, Arguments, Chosen, chosen_
 from symgrad.api.call.function import Function, P, R
 from symgrad.api.modes.mode import Point, at, described, function, matched
 from symgrad.api.sparse.rows import RowSparse
-from symgrad.errors import ArgumentError, ArgumentValueError
+from symgrad.errors import ArgumentError, ArgumentValueError, warn_once
 from symgrad.ir.index import shapes
 from symgrad.ir.node import Node
 from symgrad.ir.program import Program
@@ -27,7 +27,7 @@ from symgrad.trace.signature import Signature, flatten, signature_of
 from symgrad.trace.tracer import Tracer, as_node
 from symgrad.transforms.derive.batch import batch
 from symgrad.transforms.derive.jvp import pullback, pushforward
-from symgrad.transforms.derive.tables import row_gradient, table_uses
+from symgrad.transforms.derive.tables import row_gradient, rows_first, table_uses
 from symgrad.transforms.derive.vjp import gradient
 from symgrad.transforms.rewrite.contractions import without_units
 
@@ -167,10 +167,13 @@ def with_gradient(
 ) -> tuple[list[Any], list[Any]]:
     """Return what the function of a point returned, leaf by leaf, without the loss if not `value`; and its gradient.
 
-    The gradient is by the leaves `wrt` of the arguments; by tables that `sparse` says it is of their rows.
+    The gradient is by the leaves `wrt` of the arguments; by tables that `sparse` says it is of their rows: True, where
+    others are refused, "lazy", where a warning names them, or "auto".
     """
     stays = point.fixed  # of these a gradient has the argument's own
     moved = [k for k in wrt if k not in stays]
+    if sparse:
+        point = replace(point, program=point.derive(partial(rows_first, wrt=moved)))
     tables = {k: takes for k in moved if sparse and (takes := _takes(point, k, moved, sparse))}
     own, more = point.program.outputs, list[Any]()
     if tables:
@@ -202,11 +205,15 @@ def _takes(point: Point, k: int, wrt: list[int], sparse: bool | str) -> list[Nod
     found = table_uses(point.program, inputs[k], [inputs[j] for j in wrt], ranges=sparse is True)
     if found.takes and not (found.others or found.behind or found.apart):
         return found.takes
-    if sparse is not True or not (found.takes or found.behind or found.apart):
+    if sparse == "auto" or not (found.takes or found.behind or found.apart):
         return []
     dense, said = found.apart[0] if found.apart else (
         found.others[0], "all of {} is used, and rows are taken of " + ("it" if found.takes else "what is made of it"))
     lines = [f" at {node.line}" for node in (*found.takes, *found.behind)[:1] if not found.apart]
+    if sparse == "lazy":
+        words = f"{said.format(path)}{''.join(lines)}; the gradient is a plain one, by which a lazy optimizer is exact"
+        warn_once(words, f'{words}\n  at {dense.line}\n  instead: rows alone, or an optimizer with sparse="exact"')
+        return []
     raise ArgumentError(
         f"sparse=True: {said.format(path)}{''.join(lines)}", line=dense.line,
         instead=f'rows alone, and these first, as np.tanh({path}[ids]); or a plain gradient by sparse="auto"',

@@ -119,7 +119,7 @@ class Step:
         if carried is not None and self._is_apart:
             raise ArgumentError(
                 f"compile_step(carried={carried!r}) of what gives its gradients itself", instead="the loss itself")
-        settings = {**settings, "sparse": "auto" if getattr(optimizer, "takes_rows", False) else False}
+        settings = {**settings, "sparse": _rows_for(optimizer)}
         self._gradient, self._ordered = [
             function("step", of, value_and_gradient, settings, options=replace(options, awake=True))
             for of in (loss, in_order(loss))
@@ -409,6 +409,10 @@ class Step:
         """Return the value and the gradients by path."""
         if self._is_apart:
             value, given = self._loss(params, *batch)
+            if self._has_aux and not (isinstance(value, tuple) and len(value) == 2):
+                raise ArgumentError(
+                    "compile_step(has_aux=True) of what gives its gradients itself, and no (number, extras)",
+                    instead="sg.value_and_grad(loss, has_aux=True), or no has_aux")
             grads: dict[str, Any] = gradients_by_path(params, given)
             for path in below(tree_paths(params), self._frozen):
                 grads.pop(path, None)
@@ -496,6 +500,13 @@ class Step:
             if update is None or update.serves(()) is MISS:
                 update = self._updates[key] = compiled(self._update, params, state, grads, donate=self.donate)
             return update
+
+
+def _rows_for(optimizer: Any) -> bool | str:
+    """Return what a gradient by a table is to be, see `with_gradient`."""
+    if not getattr(optimizer, "takes_rows", False):
+        return False
+    return "lazy" if optimizer.is_lazy else "auto"
 
 
 def _parameters(params: Tree) -> Tree:

@@ -17,11 +17,13 @@ from typing import Any
 import numpy as np
 
 from symgrad.ir.graphs import reachable
+from symgrad.ir.index import shapes
+from symgrad.ir.index.notation import Access, linear
 from symgrad.ir.node import Graph, Node
 from symgrad.ir.op import Composite, Control, Elementwise, Result
-from symgrad.ir.program import Program, bodies, copied, replaced
+from symgrad.ir.program import Program, bodies, copied, rebuild, replaced
 from symgrad.ops.arrays.reduce import any_
-from symgrad.ops.arrays.views import broadcast_to
+from symgrad.ops.arrays.views import broadcast_to, reshape
 from symgrad.ops.control import needed, result
 from symgrad.ops.declare import leaves
 from symgrad.ops.elementwise.arithmetic import add
@@ -107,6 +109,58 @@ def _follow(
 def _rows_taken(node: Node) -> Any:
     """Return which rows of its first operand a node is, None for others."""
     return None if node.op.rows is None else node.op.rows(node)
+
+
+def rows_first(program: Program, wrt: Iterable[int]) -> Program:
+    """Take rows of some inputs before each is changed by itself: ``E[ids, :k]`` is ``E[ids][:, :k]``."""
+    tables = {program.inputs[k] for k in wrt}
+    found: dict[Node, list[Node]] = {}
+    for node in program.nodes():
+        chain, at = [node.inputs[0]] if node.inputs else [], _rows_taken(node)
+        while isinstance(at, Node) and _keeps_rows(chain[-1]):
+            chain.append(chain[-1].inputs[0])
+        if len(chain) > 1 and chain[-1] in tables:
+            found[node] = chain[::-1]
+    new: dict[Node, Node] = {}
+
+    def rewrite(graph: Graph, node: Node, inputs: tuple[Node, ...]) -> Node:
+        if node not in found:
+            return copied(graph, node, inputs)
+        at, (table, *views) = inputs[1], [new[found[node][0]], *found[node][1:]]
+        count = shapes.size(at.shape)
+        rows = make(graph, node.op, table, make(graph, reshape, at, shape=(count,)), axes=(0,))
+        for view in views:
+            rows = _of_rows(graph, view, rows, count)
+        return rows if rows.shape == node.shape else make(graph, reshape, rows, shape=node.shape)
+
+    return rebuild(program, rewrite, new=new) if found else program
+
+
+def _keeps_rows(node: Node) -> bool:
+    """Whether each row of a view is made of that row of its operand."""
+    if not node.op.view or len(node.inputs) != 1 or not node.shape or not node.inputs[0].shape:
+        return False
+    statement, *others = node.op.body(node).statements  # type: ignore[attr-defined]  # a view has one
+    first, value = statement.target.indices[0], statement.value
+    if others or not isinstance(value, Access) or value.flat or node.shape[0] != node.inputs[0].shape[0]:
+        return False
+    own, *rest = [linear(i) for i in value.indices]
+    return own == linear(first) and all(i is not None and all(a is not first for a, _ in i.terms) for i in rest)
+
+
+def _of_rows(graph: Graph, view: Node, rows: Node, count: Any) -> Node:
+    """Make a view of some rows in the place of all."""
+    all_of_them = view.shape[0]
+
+    def fewer(value: Any) -> Any:
+        if isinstance(value, tuple) and value and value[0] in (all_of_them, (0, all_of_them, 1)):
+            return (count if value[0] == all_of_them else (0, count, 1), *value[1:])
+        return value
+
+    same = make(graph, view.op, rows, **view.named)
+    if same.shape == (count, *view.shape[1:]):
+        return same
+    return make(graph, view.op, rows, **{name: fewer(value) for name, value in view.named.items()})
 
 
 def _of_one(node: Node, made: Container[Node], foreign: Container[Node]) -> bool:
