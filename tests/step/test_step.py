@@ -379,5 +379,5 @@ def test_errors(name):
 def test_a_loss_that_gives_its_gradients_without_extras_is_not_taken_for_one_with_them():
     optimizer, w = sg.optim.sgd(0.1), np.ones(2)
     step = sg.compile_step(sg.value_and_grad(lambda w: np.sum(w**2)), optimizer, has_aux=True)
-    with pytest.raises(ArgumentError, match=r"no \(number, extras\)(.|\n)*has_aux=True\), or no has_aux"):
+    with pytest.raises(sg.SymgradError, match=r"no \(number, extras\)(.|\n)*has_aux=True\), or no has_aux"):
         step(w, optimizer.init(w))
