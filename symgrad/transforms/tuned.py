@@ -77,6 +77,9 @@ becomes."""
 COPIES_TRIED = 6
 """Copies in the middle of a repeat that are looked at first. Chosen: most periods fail there."""
 
+FOLDED = 8
+"""Values that are taken in one after the other, from which on these are together. Chosen."""
+
 MANY_LOOPS = 16
 """Repeats from which on those that are alike become loops together. Chosen: 80 calls of a loop's code took 16 s one by
 one, and 3 together; what is found by itself has up to two copies more."""

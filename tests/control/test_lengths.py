@@ -464,7 +464,7 @@ def test_shapes_that_do_not_fit_behind_a_loop_over_an_open_extent():
         total = 0.0
         for v in x:
             total = total + v
-        return total + table.reshape(-1)[: x.shape[0]] * x
+        return total + table.reshape(-1)[: x.shape[0] + 1] * x
 
     with pytest.raises(sg.errors.ShapeError, match=r"do not broadcast together(?s:.*)table\.reshape"):
         sg.jit(cut, specs=("f64[n]", "f64[n,m]"), options=INTERPRETED)(np.ones(3), np.ones((3, 2)))

@@ -205,6 +205,15 @@ def swing(p, y):
     return np.sum(np.stack(seen) ** 2)
 
 
+def kept(step, together, x):
+    """A step of one or two operations, whose results are kept and put together."""
+    h, seen = x[0], []
+    for _ in range(50):
+        h = step(h, x)
+        seen.append(h)
+    return np.sum(together(seen) ** 2)
+
+
 _r = np.random.default_rng(0).normal
 
 LOOPS: dict[str, tuple[Any, tuple[Any, ...], int]] = {
@@ -225,6 +234,10 @@ LOOPS: dict[str, tuple[Any, tuple[Any, ...], int]] = {
     "product": (partial(steps, lambda y, A: np.tanh(A @ y), 12), (_r(size=9), 0.3 * _r(size=(9, 9))), 12),
     "norm": (partial(steps, lambda y, b: (y + b) / np.sqrt(1 + np.sum(y * y)), 12), (_r(size=70), _r(size=70)), 12),
     "turned": (partial(steps, lambda y, b: np.tanh(y * b + 0.3 * np.roll(y, 1)), 12), (_r(size=70), _r(size=70)), 12),
+    "kept": (partial(kept, lambda h, _: np.sin(h) + 1.0, np.stack), (_r(size=2),), 50),
+    "halved": (partial(kept, lambda h, _: 0.5 * h, np.array), (_r(size=2),), 50),
+    "compound": (partial(kept, lambda h, x: h * (1.0 + x[1]), np.array), (_r(size=2) / 9,), 50),
+    "kept rows": (partial(kept, lambda h, _: np.tanh(h), np.concatenate), (_r(size=(2, 1, 3)),), 50),
 }
 """Programs, arguments, and how many copies are one loop."""
 
@@ -309,6 +322,18 @@ def test_programs_do_not_grow_with_the_steps():
         return sg.grad(lambda p, y: rk4(p, y, steps)).lower(p, y).as_text("c").count("\n")
 
     assert lines(80) == lines(40)
+
+    def total(steps):
+        def f(y):
+            h, seen = y[0], []
+            for _ in range(steps):
+                h = np.sin(h)
+                seen.append(h)
+            return sum(seen) ** 2
+
+        return sg.grad(f).lower(y).as_text("c").count("\n")
+
+    assert total(80) == total(40)
 
 
 def test_what_all_steps_read_is_made_before_the_loop_and_not_carried():

@@ -25,7 +25,7 @@ from symgrad.ir.op import Control, Elementwise, Leaf, Result
 from symgrad.ir.program import Program, afresh, copied, rebuild
 from symgrad.ops.arrays.joining import concatenate
 from symgrad.ops.arrays.updates import assemble
-from symgrad.ops.arrays.views import expand_dims, slice_, transpose
+from symgrad.ops.arrays.views import expand_dims, reshape, slice_, transpose
 from symgrad.ops.control import UNTOLD, guard
 from symgrad.transforms.build import input_like, literal, make, rows_from, written
 from symgrad.transforms.control.checkpoints import run_lengths, scanned
@@ -46,6 +46,7 @@ from symgrad.transforms.control.scans import within
 from symgrad.transforms.derive.control import closed
 from symgrad.transforms.tuned import (
     COPIES_TRIED,
+    FOLDED,
     MANY_LOOPS,
     PEELED,
     REPEATED,
@@ -66,13 +67,16 @@ def roll(program: Program, least: int = REPEATED, memory: str | int | None = Non
     >>> len(sg.jit(f).lower(1.0).stages.of("stable").nodes())
     4
     """
+    best = program
     while may_repeat(_steps(program.nodes()), least):
         found, nodes = _loops(program, least)
         made = _rolled(program, nodes, found, memory) if found else program
-        if len(made.nodes()) >= len(program.nodes()):  # there is no loop, or guards did not become one
+        fewer = len(made.nodes()) < len(best.nodes())
+        if not (found and (fewer or program is best)):  # what one loop has made may be another's rows, once
             break
         program = made
-    return within(program, partial(roll, least=least, memory=memory))
+        best = made if fewer else best
+    return within(best, partial(roll, least=least, memory=memory))
 
 
 # -- what is a loop
@@ -178,7 +182,7 @@ class _RepeatLoop:
             if (found := [one.param("outcome") for one in readers if one.op.decides])
         }
         self.asks = bool(asked)
-        if any(node.dtype is SEVERAL for node in self.wanted):
+        if any(node.dtype is SEVERAL for node in self.wanted) or len(self.moving) == len(self.copies[-1]):
             return False
         if asked and any(map(may_fail, self.copies[-1])):
             return False  # it would fail where a guard of an earlier copy leads elsewhere
@@ -200,12 +204,54 @@ class _RepeatLoop:
         if large and len(own) <= STRAIGHT_NODES and all(isinstance(node.op, Elementwise) for node in self.copies[-1]):
             return False  # one sweep over memory serves all steps
         rows = sum([1 + len(own_runs) for own_runs in runs])
+        joins, in_turn = _joins(program), self._in_turn(program)
         put_together = sum([  # as rows that follow each other, they are one array
-            len(column) for column, _ in every
-            if all(node in others and node not in ends and {one.op for one in others[node]} == {assemble}
-                   for node in column)
+            node not in ends and joins.issuperset(readers)
+            and (node in in_turn or all(one.op is assemble for one in readers))
+            for node, readers in others.items()
         ])
         return 2 * (len(self.wanted) - one_each - put_together) + rows + 4 * len(self.moving) < len(own)
+
+
+    def _in_turn(self, program: Program) -> set[Node]:
+        """Return what a concatenation, or a sum that goes on, has in the order of the steps."""
+        places = {node: (j, k) for k, copy in enumerate(self.copies) for j, node in enumerate(copy)}
+        together = [[_part_of(part, one.param("axis")) for part in one.inputs]
+                    for one in program.nodes() if one.op is concatenate]
+        found: set[Node] = set()
+        for parts in (*together, *[parts for _, parts in _folds(program)]):
+            for first, end in _row_runs([places.get(part) for part in parts]):
+                found.update(parts[first:end] if end > first + 1 else ())
+        return found
+
+
+def _part_of(part: Node, axis: int) -> Node:
+    """Return what is a row of what is stacked along an axis, or the part that is concatenated."""
+    return part.inputs[0] if part.op is expand_dims and part.param("axes") == (axis,) else part
+
+
+def _folds(program: Program) -> list[tuple[list[Node], list[Node]]]:
+    """Find what takes values in one after the other, as ``sum(values)``: its nodes, and the values."""
+    found: dict[Node, tuple[list[Node], list[Node]]] = {}
+    for node in program.nodes():
+        if len(node.inputs) == len("xy") and isinstance(node.op, Elementwise):
+            before, part = node.inputs
+            goes_on = before in found and (before.op, before.line) == (node.op, node.line)
+            nodes, parts = found[node] = found.pop(before) if goes_on else ([], [])
+            nodes.append(node)
+            parts.append(part)
+    return [(nodes, parts) for nodes, parts in found.values() if len(nodes) >= FOLDED]
+
+
+def _joins(program: Program) -> set[Node]:
+    """Return the nodes that put values together: rows that concatenations alone read, and sums that go on."""
+    nodes = program.nodes()
+    found = {node for node in nodes if node.op in (expand_dims, concatenate, assemble)}
+    for node in nodes:
+        if node.op is not concatenate:
+            found.difference_update([one for one in node.inputs if one.op is expand_dims])
+    found.difference_update([node for node in program.outputs if node.op is expand_dims])
+    return found.union(*[nodes for nodes, _ in _folds(program)])
 
 
 def _steps(nodes: Sequence[Node]) -> list[Node]:
@@ -290,10 +336,10 @@ def _read(program: Program, place: Mapping[Node, int]) -> tuple[Any, Any]:
 
     Outputs are read behind all of them. What guards look for is 0 where there is none, 1 for False, 2 for True, else 3.
     """
-    end = len(place)
+    end, joins = len(place), _joins(program)
     last, asked = [-1] * end, np.zeros(end, int)
     for node, k in place.items():  # by their places: the last one stays
-        for i in node.inputs:
+        for i in node.inputs if node not in joins else ():
             if i in place:
                 last[place[i]] = k
     for node in program.outputs:
@@ -373,7 +419,7 @@ def unrolled(program: Program, least: int = REPEATED) -> list[str]:
     nodes = _steps(program.nodes())
     if not may_repeat(nodes, least):
         return []
-    place, words = {node: k for k, node in enumerate(nodes)}, copy_words(nodes)
+    place, words, joins = {node: k for k, node in enumerate(nodes)}, copy_words(nodes), _joins(program)
     found = repeats(nodes, words, least)
     patterns = [(start, Counter(words[start : start + period].tolist())) for start, period, _ in found]
     taken = np.zeros(len(nodes), bool)
@@ -384,7 +430,7 @@ def unrolled(program: Program, least: int = REPEATED) -> list[str]:
     said: dict[str, None] = {}
     for (start, period, copies), (_, pattern) in zip(found, patterns, strict=True):
         end = start + copies * period
-        if taken[start:end].any():
+        if taken[start:end].any() or joins.issuperset(nodes[start:end]):
             continue
         taken[start:end] = True
         loops = []
@@ -404,7 +450,8 @@ def unrolled(program: Program, least: int = REPEATED) -> list[str]:
         elif any(later > end and other == pattern for later, other in patterns):
             odd = next(k for k in range(end - period, len(nodes)) if words[k] != words[k - period])
             said.setdefault(f"{what} are a loop of their own: {_at(nodes[odd])} is not in all steps")
-    rest = Counter([(node.op.name, _at(node)) for node, known in zip(nodes, taken, strict=True) if not known])
+    rest = Counter([
+        (node.op.name, _at(node)) for node, known in zip(nodes, taken, strict=True) if not known and node not in joins])
     for (name, where), count in rest.items():
         if count >= least:
             said.setdefault(f"{count} times {name} stay side by side: at {where} shapes or operations change")
@@ -634,11 +681,17 @@ def _to(graph: Graph, x: Node, axis: int) -> Node:
 
 
 def _concatenated(graph: Graph, parts: list[Node], axis: int) -> Node:
-    rows = [_row_of(p.inputs[0]) if p.op is expand_dims and p.param("axes") == (axis,) else None for p in parts]
-    made = [
-        parts[k] if end == k + 1 else _to(graph, rows_from(graph, rows[k][0], rows[k][1], end - k), axis)  # type: ignore[index]
-        for k, end in _row_runs(rows)
-    ]
+    rows = [_row_of(_part_of(p, axis)) for p in parts]
+    made = []
+    for k, end in _row_runs(rows):
+        if end == k + 1:
+            made.append(parts[k])
+            continue
+        several = _to(graph, rows_from(graph, *rows[k], end - k), axis)  # type: ignore[misc]  # it has
+        if _part_of(parts[k], axis) is parts[k]:
+            shape = parts[k].shape
+            several = make(graph, reshape, several, shape=(*shape[:axis], (end - k) * shape[axis], *shape[axis + 1 :]))
+        made.append(several)
     return made[0] if len(made) == 1 else make(graph, concatenate, *made, axis=axis)
 
 
