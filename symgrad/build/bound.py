@@ -84,16 +84,23 @@ def bound_call(call: Call, leaves: Sequence[Any], out: Any) -> Callable[[], Any]
     return looked
 
 
-def refreshed(call: Call, leaves: Sequence[Any], out: Any, *, given: bool) -> Callable[[], Any]:
+def refreshed(call: Call, leaves: Sequence[Any], out: Any, *, given: bool, first: bool = True) -> Callable[[], Any]:
     """Bind a compilation, anew in each call where it reads copies of arrays from outside.
 
-    Of `out` that is not `given`, what an earlier binding made, new arrays are made where it does not fit.
+    Of `out` that is not `given`, what an earlier binding made, new arrays are made where it does not fit; but not for
+    another path than the `first` one, the results of which people hold.
     """
     try:
         made = bound_call(call, leaves, out)
-    except (ArgumentError, ArgumentValueError):
+    except (ArgumentError, ArgumentValueError) as error:
         if given or out is None:
             raise
+        if not first:
+            raise type(error)(
+                "a condition leads this bound call to a path with another result: what was made before"
+                f"{error.what.removeprefix('out')}",
+                instead="a call of the function, or one shape and structure on all paths",
+            ) from None
         made = bound_call(call, leaves, None)
     if not call.copies():
         return made

@@ -202,6 +202,25 @@ def test_refused(name):
         sg.jit(lambda x: x * 2.0).bind(x, out=out)
 
 
+@BOTH
+def test_paths_with_other_results_say_so(options):
+    """The arrays that a bound call made stay; nobody gave an `out`."""
+    x = np.array([1.0, 2.0, 3.0])
+    other = sg.jit(lambda x: x * 2 if x[0] > 0 else (x[:1],) if x[0] < -5 else x[:2], options=options)
+    run, into = other.bind(x), other.bind(x, out=np.empty(3))
+    for first, error, words in (
+        (-1.0, ArgumentValueError, r"what was made before has shape \(3,\), where the result has \(2,\)"),
+        (-9.0, ArgumentError, r"a path with another result: what was made before has the structure"),
+    ):
+        x[0] = first
+        with pytest.raises(error, match=words):
+            run()
+        with pytest.raises(error, match=r"^out has"):
+            into()
+        x[0] = 1.0
+        assert run() is run()
+
+
 def test_outputs_must_not_share_memory():
     memory = np.zeros(5)
     f = sg.jit(lambda x: {"a": x, "b": -x})

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 import re
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import optree
 import pytest
+import scipy.special
 
 import symgrad as sg
 import symgrad.api.answers.unknown_extents
@@ -20,6 +23,7 @@ from symgrad.trace.numpy.answers import WRITERS
 from symgrad.trace.signature import Signature, Spec, spec
 from symgrad.trace.trace import trace
 from tests.ops.calls import Call, function, quiet, read
+from tests.surface import INTERPRETED
 from tests.table import richardson
 
 if TYPE_CHECKING:
@@ -206,22 +210,62 @@ def test_folds_from_the_front(ufunc: np.ufunc) -> None:
     np.testing.assert_allclose(sg.grad(ufunc.reduce)(x) @ x, slope, rtol=1e-9)
 
 
+@pytest.mark.parametrize("ufunc", [
+    np.add, np.multiply, np.maximum, np.fmin, np.subtract, np.divide, np.hypot, np.logaddexp, np.logaddexp2,
+    np.heaviside, np.copysign, np.logical_and, np.logical_or, np.logical_xor, np.bitwise_and, np.bitwise_or,
+    np.gcd, np.lcm, np.equal, scipy.special.owens_t, scipy.special.pseudo_huber,
+])
+def test_reduce_of_few_elements(ufunc: np.ufunc) -> None:
+    """From the identity, `initial` or the first element, of those in `where`: as NumPy does, or refuses, each call."""
+    x = np.array([-3.0, 0.25, 2.5, -1.25])
+    for shape in ((), (0,), (1,), (4,), (0, 2), (1, 2), (2, 2)):
+        a = x[: math.prod(shape)].reshape(shape)
+        a = (a * 4).astype(int) if "d" not in "".join(ufunc.types) else a
+        keywords: list[dict[str, Any]] = [
+            {**one, "axis": axis} for axis in (0, None, (), *[1, (0, 1)] * (len(shape) > 1)) for one in (
+                {}, {"initial": 2}, {"initial": None, "keepdims": True}, {"dtype": float}, {"where": a > 0},
+                {"where": a > 9, "initial": 3}, {"where": a < 0, "initial": 3},
+            )]
+        calls = [partial(ufunc.reduce, **one) for one in keywords]
+        expected = [quiet(called, call, a) for call in calls]
+        kept = [(call, y) for call, y in zip(calls, expected, strict=True) if not isinstance(y, type)]
+        found = sg.jit(lambda x: [call(x) for call, _ in kept], options=INTERPRETED)(a)  # noqa: B023
+        for one, (call, y) in zip(found, kept, strict=True):
+            np.testing.assert_allclose(one, y, rtol=1e-13, err_msg=str(call))
+            assert np.shape(one) == np.shape(y), call
+            assert np.asarray(one).dtype == y.dtype, call
+        for call, y in zip(calls, expected, strict=True):
+            if isinstance(y, type):
+                with pytest.raises(y, match=r"test_answers.py"):
+                    sg.jit(call, options=INTERPRETED)(a)
+    if ufunc is np.hypot:
+        assert sg.grad(ufunc.reduce)(x[:1]) == -1
+
+
+def called(call: Any, *args: Any) -> Any:
+    """Return what a call returns, or the type of its error."""
+    try:
+        return call(*args)
+    except (TypeError, ValueError) as error:
+        return TypeError if isinstance(error, TypeError) else ValueError
+
+
 @pytest.mark.parametrize("ufunc", [np.add, np.maximum, np.subtract, np.logaddexp])
 def test_reduceat_of_traced_indices(ufunc: np.ufunc) -> None:
-    """Parts of rising indices, with equal ones, of vectors and along axes; others are refused at the call."""
+    """Parts of vectors and along axes; of one element each where the indices fall or are equal; others are refused."""
     def parts(x: Any, indices: Any) -> Any:
         return ufunc.reduceat(x, indices), ufunc.reduceat(np.outer(x[:3], x), indices, axis=1)
 
     x = np.linspace(0.2, 2, 9) ** 2
     compiled = [sg.jit(parts), sg.jit(parts, specs=("f64[n]", "i64[k]"), options=sg.Options(compiler="none"))]
-    for indices in ([0, 3, 3, 7], [2, 2], [8], [4, 5, 8]):
+    for indices in ([0, 3, 3, 7], [2, 2], [8], [4, 5, 8], [3, 1], [0, 4, 1, 5, 2, 6]):
         given = np.array(indices)
         for each in compiled:
             for found, wanted in zip(each(x, given), parts(x, given), strict=True):
                 np.testing.assert_allclose(found, wanted, rtol=1e-14)
         slope = richardson(lambda h: ufunc.reduceat(x + h * x, given), 1e-3)  # noqa: B023
         np.testing.assert_allclose(sg.jacfwd(lambda x: ufunc.reduceat(x, given))(x) @ x, slope, rtol=1e-8, atol=1e-9)  # noqa: B023
-    for indices in ([3, 1], [0, 9], [-1, 2]):
+    for indices in ([9, 1], [0, 9], [-1, 2]):
         with pytest.raises(IndexError, match=r"test_answers.py"):
             compiled[0](x, np.array(indices))
 

@@ -12,6 +12,7 @@ from numpy import exp, float64
 
 from symgrad.errors import (
     ArgumentError,
+    ArgumentValueError,
     ConcretizationError,
     IndexOutOfBounds,
     MutationError,
@@ -211,7 +212,7 @@ def add_at(x, y):
     np.add.at(OUTSIDE, [0, 1, 2], x)
 
 
-@vector(UnsupportedError, "np.subtract.reduce has no answer")
+@vector(ArgumentValueError, "'subtract' does not have an identity")
 def reduce_where(x, y):
     return np.subtract.reduce(x, where=x > 1)
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from symgrad.api.modes.control import scan
+from symgrad.api.modes.control import cond, scan
 from symgrad.api.modes.vmap import vmap
 from symgrad.ops.declare.forms import LOOPS
 
-LOOPS.update(scan=scan, vmap=vmap)
+LOOPS.update(cond=cond, scan=scan, vmap=vmap)

@@ -361,7 +361,7 @@ class Function(Generic[P, R]):
             """Run a path, the first of which makes the arrays of the result."""
             nonlocal out
             if id(path) not in made:
-                made[id(path)] = refreshed(path.call, call.leaves, out, given=given or bool(made))
+                made[id(path)] = refreshed(path.call, call.leaves, out, given=given, first=not made)
             out = made[id(path)]()
             return out
 

@@ -6,100 +6,122 @@ last one for `np.power.reduce` of neighbours in memory, and the like for `np.arc
 
 from __future__ import annotations
 
+import functools
 import itertools
+import math
 import operator
 from typing import Any
 
 import numpy as np
 
-from symgrad.errors import ArgumentValueError, UnsupportedError
+from symgrad.errors import ArgumentError, ArgumentValueError, UnsupportedError
 from symgrad.ops.arrays.copies import filled
 from symgrad.ops.arrays.joining import lift
 from symgrad.ops.arrays.views import sliced
-from symgrad.ops.declare.forms import LOOPS, UNSET, is_unset, normal_axes, normal_axis, shape_of
-from symgrad.ops.numpy.reductions import require_some
+from symgrad.ops.declare.forms import LOOPS, UNSET, normal_axis, shape_of
+from symgrad.ops.numpy.reductions import require_some, ufunc_axes
 
-ASSOCIATIVE = frozenset({np.fmax, np.fmin, np.maximum, np.minimum})
-"""Beside those that have an identity."""
-
-
-def _reorderable(ufunc: np.ufunc) -> bool:
-    return ufunc.identity is not None or ufunc in ASSOCIATIVE
-
-
-def part_dtype(ufunc: np.ufunc, dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """Return in what ``ufunc.reduceat`` computes: sums and products of small integers are long, as in `np.sum`."""
-    return np.add.reduce(np.zeros(0, dtype)).dtype if ufunc in {np.add, np.multiply} else dtype
+ASSOCIATIVE = frozenset({
+    np.add, np.multiply, np.fmax, np.fmin, np.maximum, np.minimum, np.logical_and, np.logical_or, np.logical_xor,
+    np.bitwise_and, np.bitwise_or, np.bitwise_xor, np.hypot, np.logaddexp, np.logaddexp2, np.gcd,
+})
+"""What may be folded in pairs. An identity does not tell: SciPy's ufuncs have a 0 for one, whatever they compute."""
 
 
-def _fold_elements(name: str, ufunc: np.ufunc, a: Any, axis: Any) -> tuple[Any, int, Any]:
+def loop_dtype(name: str, ufunc: np.ufunc, dtype: Any, wanted: Any = None) -> np.dtype[Any]:
+    """Return in what a method of a ufunc computes: sums and products of small integers are long, as in `np.sum`."""
+    asked: dict[str, Any] = {} if wanted is None else {"signature": (np.dtype(wanted), None, None)}
+    try:
+        kinds = ufunc.resolve_dtypes((None, np.dtype(dtype), None), reduction=True, **asked)
+    except TypeError as error:
+        raise ArgumentError(str(error)) from None
+    if kinds[0] != kinds[1]:
+        raise UnsupportedError(f"np.{ufunc.__name__}.{name} has no answer for traced arrays", instead="a loop")
+    return kinds[0]
+
+
+def _in_front(name: str, ufunc: np.ufunc, a: Any, axis: Any, dtype: Any) -> tuple[Any, int, Any]:
     """Return an array of the loop's dtype with the axis in front, the axis, and its extent."""
     a = lift(a)
     if ufunc.nin != 2 or ufunc.nout != 1 or ufunc.signature is not None:
         raise ArgumentValueError(f"{name} only supported for binary functions")
     if not a.ndim:
         raise UnsupportedError(f"np.{ufunc.__name__}.{name} of a number")
-    if name == "reduceat":
-        a = a.astype(part_dtype(ufunc, a.dtype))
-    kind = ufunc.resolve_dtypes((a.dtype, a.dtype, None))
-    if kind[0] != kind[2]:
-        raise UnsupportedError(f"np.{ufunc.__name__}.{name} has no answer for traced arrays", instead="a loop")
     k = normal_axis(axis, a.ndim)
     n = shape_of(a)[k]
     if type(n) is not int:
         require_some(a, k, f"{ufunc.__name__}.{name}")
-    return np.moveaxis(a.astype(kind[0]), k, 0), k, n
+    return np.moveaxis(a.astype(loop_dtype(name, ufunc, a.dtype, dtype)), k, 0), k, n
 
 
-def _folded_rounds(ufunc: np.ufunc, a: Any, n: Any) -> Any:
-    """Fold at least one element: neighbours in rounds where the function is associative, else one after the other."""
+def _folded(ufunc: np.ufunc, a: Any, n: Any, start: Any = None, where: Any = None) -> Any:
+    """Fold elements, after `start` if there is one: in pairs where that is the same, else one after the other."""
+    if where is not None:
+        def each(total: Any, item: Any) -> Any:
+            return np.where(item[1], ufunc(total, item[0]), total)
+
+        if type(n) is not int:
+            return LOOPS["scan"](lambda total, item: (each(total, item), None), start, (a, where))[0]
+        return functools.reduce(each, [(a[k], where[k]) for k in range(n)], start)
     if type(n) is not int:
-        return LOOPS["scan"](lambda total, x: (ufunc(total, x), None), a[0], a[1:])[0]
-    if not _reorderable(ufunc):
-        total = a[0]
-        for k in range(1, n):
-            total = ufunc(total, a[k])
-        return total
+        rest = (a[0], a[1:]) if start is None else (start, a)
+        return LOOPS["scan"](lambda total, x: (ufunc(total, x), None), *rest)[0]
+    if ufunc not in ASSOCIATIVE or not n:
+        return functools.reduce(ufunc, [*([] if start is None else [start]), *[a[k] for k in range(n)]])
     while n > 1:
         half = n // 2
         paired = ufunc(a[: 2 * half : 2], a[1 : 2 * half : 2])
         a = paired if n == 2 * half else np.concatenate([paired, a[n - 1 :]])
         n -= half
-    return a[0]
+    return a[0] if start is None else ufunc(start, a[0])
 
 
-def reduced(ufunc: np.ufunc, a: Any, axis: Any = 0, *, keepdims: Any = False, initial: Any = UNSET) -> Any:
-    """As ``ufunc.reduce`` along one axis, or all of them where the order does not count."""
-    if not np.ndim(a) and not isinstance(axis, tuple):  # which ufuncs take for an array of one
-        a, keepdims = lift(a)[None], False
-    if axis is None or isinstance(axis, tuple):
-        axes = normal_axes(axis, np.ndim(a))
-        if not axes:
-            raise UnsupportedError(f"np.{ufunc.__name__}.reduce along no axis")
-        *others, axis = axes
-        if others and not _reorderable(ufunc):
-            raise ArgumentValueError(
-                f"reduction operation '{ufunc.__name__}' is not reorderable, so at most one axis may be specified")
-        if others:
-            a = reduced(ufunc, a, axis, keepdims=keepdims)
-            return reduced(ufunc, a, tuple(others), keepdims=keepdims, initial=initial)
-    elements, k, n = _fold_elements("reduce", ufunc, a, axis)
-    if not is_unset(initial):
-        start = filled(elements, initial, (1, *shape_of(elements)[1:]), elements.dtype)
-        elements, n = np.concatenate([start, elements]), n + 1
-    if not n:
-        raise UnsupportedError(f"np.{ufunc.__name__}.reduce of no elements")
-    total = _folded_rounds(ufunc, elements, n)
-    return np.expand_dims(total, k) if operator.truth(keepdims) else total
+def reduced(
+    ufunc: np.ufunc, a: Any, axis: Any = 0, *, dtype: Any = None, keepdims: Any = False, initial: Any = UNSET,
+    where: Any = True,
+) -> Any:
+    """As ``ufunc.reduce``: from the identity, where there is one, so that one negative number has a `np.hypot`."""
+    a, name = lift(a), ufunc.__name__
+    if ufunc.nin != 2 or ufunc.nout != 1 or ufunc.signature is not None:
+        raise ArgumentValueError("reduce only supported for binary functions")
+    a = a.astype(loop_dtype("reduce", ufunc, a.dtype, dtype))
+    axes = ufunc_axes(axis, a.ndim)
+    if len(axes) > 1 and ufunc.identity is None and ufunc not in ASSOCIATIVE:
+        raise ArgumentValueError(
+            f"reduction operation '{name}' is not reorderable, so at most one axis may be specified")
+    front = tuple(range(len(axes)))
+    laid = (math.prod([a.shape[k] for k in axes]), *[extent for k, extent in enumerate(a.shape) if k not in axes])
+    elements = np.reshape(np.moveaxis(a, axes, front), laid)
+    n, *rest = shape_of(elements)
+    chosen = None
+    if where is not True:
+        chosen = np.reshape(np.moveaxis(np.broadcast_to(lift(where).astype(bool), a.shape), axes, front), laid)
+    start = ufunc.identity if initial is UNSET else initial
+    if start is None and chosen is not None:
+        raise ArgumentValueError(
+            f"reduction operation '{name}' does not have an identity, so to use a where mask one has to specify "
+            "'initial'")
+    if initial is UNSET and ufunc in ASSOCIATIVE and chosen is None and type(n) is int and n > 1:
+        start = None  # which changes nothing
+    elif start is not None:
+        start = filled(elements, start, tuple(rest), elements.dtype)
+    elif n == 0 and 0 not in rest:
+        raise ArgumentValueError(f"zero-size array to reduction operation {name} which has no identity")
+    elif type(n) is not int:
+        require_some(elements, 0, f"{name}.reduce")
+    elif n == 0:
+        start = filled(elements, 0, tuple(rest), elements.dtype)
+    total = _folded(ufunc, elements, n, start, chosen)
+    return np.expand_dims(total, axes) if operator.truth(keepdims) else total
 
 
-def accumulated(ufunc: np.ufunc, a: Any, axis: Any = 0) -> Any:
+def accumulated(ufunc: np.ufunc, a: Any, axis: Any = 0, *, dtype: Any = None) -> Any:
     """As ``ufunc.accumulate``: where the function is associative in as many rounds as the extent has bits."""
-    elements, k, n = _fold_elements("accumulate", ufunc, a, axis)
+    elements, k, n = _in_front("accumulate", ufunc, a, axis, dtype)
     if type(n) is not int:
         rest = LOOPS["scan"](lambda total, x: (ufunc(total, x),) * 2, elements[0], elements[1:])[1]
         return np.moveaxis(np.concatenate([elements[:1], rest]), 0, k)
-    if not _reorderable(ufunc):
+    if ufunc not in ASSOCIATIVE:
         found = [elements[0]] if n else []
         for j in range(1, n):
             found.append(ufunc(found[-1], elements[j]))
@@ -111,9 +133,9 @@ def accumulated(ufunc: np.ufunc, a: Any, axis: Any = 0) -> Any:
     return np.moveaxis(elements, 0, k)
 
 
-def reduced_at(ufunc: np.ufunc, a: Any, indices: Any, axis: Any = 0) -> Any:
+def reduced_at(ufunc: np.ufunc, a: Any, indices: Any, axis: Any = 0, *, dtype: Any = None) -> Any:
     """As ``ufunc.reduceat``, between known places."""
-    elements, k, n = _fold_elements("reduceat", ufunc, a, axis)
+    elements, k, n = _in_front("reduceat", ufunc, a, axis, dtype)
     places = [operator.index(place) for place in np.atleast_1d(np.asarray(indices))]
     for place in places:
         outside = f"index {place} out-of-bounds in {ufunc.__name__}.reduceat [0, {n})"
@@ -122,6 +144,6 @@ def reduced_at(ufunc: np.ufunc, a: Any, indices: Any, axis: Any = 0) -> Any:
         if type(n) is not int:
             elements.owner.require(place, n, outside)
     ends = [after if after > start else start + 1 for start, after in itertools.pairwise(places)] + [n]
-    parts = [_folded_rounds(ufunc, sliced(elements, 0, start, end - start), end - start)
+    parts = [_folded(ufunc, sliced(elements, 0, start, end - start), end - start)
              for start, end in zip(places, ends, strict=True)]
     return np.moveaxis(np.stack(parts), 0, k)

@@ -57,7 +57,7 @@ def floating(x: Any, dtype: Any = None) -> Any:
     return x.astype(np.dtype(dtype) if dtype is not None else x.dtype if x.dtype.kind == "f" else np.float64)
 
 
-def _ufunc_axes(axis: Any, ndim: int) -> tuple[int, ...]:
+def ufunc_axes(axis: Any, ndim: int) -> tuple[int, ...]:
     """Return axes as NumPy's ufuncs count them, which let 0 and -1 pass where there are none."""
     return () if not ndim and type(axis) is not tuple and axis in (0, -1) else normal_axes(axis, ndim)
 
@@ -70,7 +70,7 @@ def _reduce(name: str, how: How, combine: Any) -> Any:
         where: Any = True,
     ) -> Any:
         a = lift(a)
-        axes = _ufunc_axes(axis, a.ndim)
+        axes = ufunc_axes(axis, a.ndim)
         if totals:
             a = a.astype(summed_dtype(a, dtype))
         elif not extrema and a.dtype.kind != "b":
@@ -178,7 +178,7 @@ answers(np.argmin, neutral={"a": partial(first_value, How.MINIMUM)})(_positions(
 def count_nonzero(a: Any, axis: Any = None, *, keepdims: Any = False) -> Any:
     a = lift(a)
     counted = a if a.dtype.kind == "b" else np.not_equal(a, 0)
-    axes = _ufunc_axes(axis, a.ndim)
+    axes = ufunc_axes(axis, a.ndim)
     return keep_dims(OPS["sum"](counted.astype(INT), axes=axes), axes, keepdims or False)
 
 

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import inspect
 import operator as operators
 import re
 import sys
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from symgrad.errors import ArgumentError, ArgumentValueError, AxisError, SymgradError, UnsupportedError
-from symgrad.ops.declare.forms import ANSWERS, INT, is_traced, is_unset, shape_of
-from symgrad.ops.numpy.folds import accumulated, part_dtype, reduced, reduced_at
+from symgrad.ops.arrays.views import sliced
+from symgrad.ops.declare.forms import ANSWERS, INT, LOOPS, is_traced, is_unset, shape_of
+from symgrad.ops.numpy.folds import accumulated, loop_dtype, reduced, reduced_at
 from symgrad.ops.numpy.sets import count_up
 from symgrad.trace.constants import asks, constant, is_sparse
 from symgrad.trace.inplace.local import Flat, LocalArray, Standing, wrapped
@@ -27,24 +30,43 @@ from symgrad.trace.numpy.selected import REDUCTIONS, Selected
 from symgrad.trace.tracer import SEQUENCES, Tracer, as_array, kind_of, lift
 
 
-def _reduced_at(ufunc: np.ufunc, a: Any, indices: Any, axis: Any = 0) -> Any:
-    """As ``ufunc.reduceat``; traced indices must not decrease, or the call is refused as of one beyond the end."""
+def _reduced_at(ufunc: np.ufunc, a: Any, indices: Any, axis: Any = 0, *, dtype: Any = None) -> Any:
+    """As ``ufunc.reduceat``; of traced indices, `_disjoint` where they do not decrease, else `_overlapping`."""
     if not is_traced(lift(indices)):
-        return reduced_at(ufunc, a, indices, axis)
-    kind = part_dtype(ufunc, lift(a).dtype)
-    kind = ufunc.resolve_dtypes((kind, kind, None))[2]
+        return reduced_at(ufunc, a, indices, axis, dtype=dtype)
+    kind = loop_dtype("reduceat", ufunc, lift(a).dtype, dtype)
     x: Any = np.moveaxis(lift(a).astype(kind), axis, 0)
     first: Any = lift(indices).astype(INT)
-    before = first[np.maximum(count_up(first, shape_of(first)[0]) - 1, 0)]
-    first = np.where((first < 0) | (first < before), x.shape[0], first)
+    first = np.where(first < 0, x.shape[0], first)  # beyond the end, as the lookup says
     each: Any = np.take(x, first, axis=0)  # which the other elements of each part are added to, or the like
+    before = first[np.maximum(count_up(first, shape_of(first)[0]) - 1, 0)]
+    made = LOOPS["cond"](
+        np.any(first < before), partial(_overlapping, ufunc), partial(_disjoint, ufunc), x, first, each)
+    return np.moveaxis(made, 0, axis)
+
+
+def _disjoint(ufunc: np.ufunc, x: Any, first: Any, each: Any) -> Any:
+    """Put each element into the one part that it belongs to."""
     places = count_up(first, shape_of(x)[0])
     part = np.searchsorted(first, places, "right") - 1
     part = np.where((part >= 0) & (first[np.maximum(part, 0)] < places), part, first.shape[0])
     joined: Any = np.concatenate([each, each[:1]])
     made = as_array(Tracer(joined.node, first.owner))
     at_places(ufunc, made, part, x)
-    return np.moveaxis(made[:-1], 0, axis)
+    return sliced(made, 0, 0, shape_of(first)[0])
+
+
+def _overlapping(ufunc: np.ufunc, x: Any, first: Any, each: Any) -> Any:
+    """Go through the elements, each of which may belong to several parts; one that ends before its start has one."""
+    after = count_up(first, shape_of(first)[0]) + 1
+    end = np.where(after < first.shape[0], first[np.minimum(after, first.shape[0] - 1)], x.shape[0])
+
+    def step(total: Any, item: Any) -> Any:
+        element, place = item
+        inside = np.reshape((first < place) & (place < end), (first.shape[0], *[1] * (x.ndim - 1)))
+        return np.where(inside, ufunc(total, element), total), None
+
+    return LOOPS["scan"](step, each, (x, count_up(first, shape_of(x)[0])))[0]
 
 
 FOLDS: dict[str, Any] = {"reduce": reduced, "accumulate": accumulated, "reduceat": _reduced_at}
@@ -72,13 +94,16 @@ def _array_ufunc(self: Tracer, ufunc: np.ufunc, method: str, *inputs: Any, **kwa
     if method == "at":
         return at_places(ufunc, *inputs)
     kwargs = kwargs if target is None else {**kwargs, "out": target}
-    if method == "reduce" and ufunc in REDUCTIONS:  # also of a plain array, where ``where=`` alone is traced
-        function = REDUCTIONS[ufunc]
+    if method == "reduce":  # also of a plain array, where ``where=`` alone is traced
         written_out = {"axis", "keepdims", "initial"}
-        kept = {k: v for k, v in {"axis": 0, **kwargs}.items() if not is_unset(v) or (v is None and k in written_out)}
+        kwargs = {k: v for k, v in kwargs.items() if not is_unset(v) or (v is None and k in written_out)}
+    if method == "reduce" and ufunc in REDUCTIONS:
+        function: Any = REDUCTIONS[ufunc]
+        kept = {"axis": 0, **kwargs}
         if function in {np.any, np.all} and np.dtype(kept.get("dtype", bool)) == bool:
             kept.pop("dtype", None)
-        return answered(function, settled(inputs), settled(kept))
+        if {*kept} <= {*inspect.signature(function).parameters}:  # `np.any` has no `initial`, `np.max` no `dtype`
+            return answered(function, settled(inputs), settled(kept))
     if method == "accumulate" and ufunc in ACCUMULATIONS:
         if not np.ndim(inputs[0]) or (kwargs.get("axis", 0) is None and np.ndim(inputs[0]) > 1):
             raise ArgumentValueError(f"np.{ufunc.__name__}.accumulate needs one axis", line=user_line())
@@ -87,12 +112,9 @@ def _array_ufunc(self: Tracer, ufunc: np.ufunc, method: str, *inputs: Any, **kwa
         a, b = inputs
         return ufunc(np.expand_dims(a, tuple(range(np.ndim(a), np.ndim(a) + np.ndim(b)))), b, **kwargs)
     fold = FOLDS.get(method)
-    kwargs = {
-        name: value for name, value in kwargs.items()
-        if (name, value) == ("axis", None) or not (is_unset(value) or (name == "where" and value is True))
-    }
-    if fold is None or not {*kwargs} <= {"axis", "keepdims", "initial"} or (
-            method != "reduceat" and {type(i) for i in inputs[1:]} & {Tracer}):
+    if method != "reduce":
+        kwargs = {name: value for name, value in kwargs.items() if name == "axis" or not is_unset(value)}
+    if fold is None or "out" in kwargs or (method != "reduceat" and {type(i) for i in inputs[1:]} & {Tracer}):
         raise UnsupportedError(
             f"np.{ufunc.__name__}.{method} has no answer for traced arrays", line=user_line(),
             instead="np.where, slices or a sum",
