@@ -30,6 +30,7 @@ class Row(NamedTuple):
         places: where its formulas meet.
         rtol: how far off value and derivatives may be, relatively.
         atol: and how much more, where they are 0 or next to it.
+        domain: where the function is one, the places beside which are left out.
     """
 
     written: Callable[[Any], Any]
@@ -37,6 +38,7 @@ class Row(NamedTuple):
     places: tuple[float, ...]
     rtol: float = 1e-13
     atol: float = 0.0
+    domain: tuple[float, float] = (-np.inf, np.inf)
 
 
 def spherical(of: Any, n: int, x: Any) -> Any:
@@ -51,6 +53,30 @@ def kolmogorov(x: Any) -> Any:
 
 def poisson_mixture(term: Callable[[int], Any], nc: Any) -> Any:
     return sum([mp.exp(-nc / 2) * (nc / 2) ** j / mp.factorial(j) * term(j) for j in range(20)])
+
+
+def chi2(x: Any, df: Any) -> Any:
+    return mp.exp(-x / 2) * (x / 2) ** (df / 2 - 1) / 2 / mp.gamma(df / 2)
+
+
+def below(x: Any, df: Any) -> Any:
+    return mp.gammainc(df / 2, 0, x / 2, regularized=True)
+
+
+def extreme_moment(k: int, c: Any) -> Any:
+    """Mean, variance, skewness or excess kurtosis of the generalized extreme value distribution."""
+    with mp.workdps(1100):
+        c = c if abs(c) > mpf("1e-200") else mpf("1e-200")
+        _, a, b, d, e = [mp.gamma(1 + n * c) for n in range(5)]
+        variance = (b - a * a) / c**2
+        third, fourth = d - 3 * a * b + 2 * a**3, e - 4 * a * d + 6 * a * a * b - 3 * a**4
+        return ((1 - a) / c, variance, -third / c**3 / variance**1.5, fourth / c**4 / variance**2 - 3)[k]
+
+
+def trapezoid_moment(n: int, d: Any) -> Any:
+    """A moment about 0 of the trapezoid from 0 to 1 with the upper side from 0.3 to d."""
+    c = mpf(0.3)
+    return 2 / (1 + d - c) * (sum([d**j for j in range(n + 2)]) - c ** (n + 1)) / ((n + 1) * (n + 2))
 
 
 def extreme(x: Any, c: Any) -> Any:
@@ -169,6 +195,36 @@ ROWS: dict[str, Row] = {
     "genpareto.moment": Row(
         lambda c: np.stack([st.genpareto.moment(3, v) for v in c]),
         lambda c: 6 / ((1 - c) * (1 - 2 * c) * (1 - 3 * c)), (0.0, 1e-9)),
+    **{f"genextreme.stats {kind}": Row(
+        partial(st.genextreme.stats, moments=kind), partial(extreme_moment, k),
+        (0.0, 1e-9, 0.0625, -0.0625), 1e-9) for k, kind in enumerate("mvsk")},
+    "ncx2.logpdf": Row(
+        lambda nc: st.ncx2.logpdf(0.7, 3.0, nc),
+        lambda nc: mp.log(poisson_mixture(lambda j: chi2(X, mpf(3 + 2 * j)), nc)),
+        (0.0, 1e-9, 6 / 0.7), 1e-9, domain=(0, np.inf)),
+    "ncx2.pdf": Row(
+        lambda nc: st.ncx2.pdf(0.7, 3.0, nc), lambda nc: poisson_mixture(lambda j: chi2(X, mpf(3 + 2 * j)), nc),
+        (0.0, 1e-9), domain=(0, np.inf)),
+    "ncx2.cdf": Row(
+        lambda nc: st.ncx2.cdf(0.7, 3.0, nc), lambda nc: poisson_mixture(lambda j: below(X, mpf(3 + 2 * j)), nc),
+        (0.0, 1e-9), 1e-12, domain=(0, np.inf)),
+    "ncx2.ppf": Row(
+        lambda nc: st.ncx2.ppf(0.7, 3.0, nc), lambda nc: mp.findroot(
+            lambda x: poisson_mixture(lambda j: below(x, mpf(3 + 2 * j)), nc) - X, mpf(3.7)),
+        (0.0, 1e-9), 1e-9, domain=(0, np.inf)),
+    "triang.logpdf": Row(
+        lambda c: st.triang.logpdf(0.7, c), lambda c: mp.log(2 * (1 - X) / (1 - c) if c < HALF else 2 * X / c),
+        (0.0, 1.0), domain=(0, 1)),
+    "triang.cdf": Row(
+        lambda c: st.triang.cdf(0.7, c), lambda c: 1 - (1 - X) ** 2 / (1 - c) if c < HALF else X * X / c, (0.0, 1.0),
+        domain=(0, 1)),
+    "trapezoid.mean": Row(
+        lambda d: np.stack([st.trapezoid.mean(0.3, one) for one in d]), partial(trapezoid_moment, 1), (1.0,),
+        domain=(0.3, 1)),
+    "trapezoid.var": Row(
+        lambda d: np.stack([st.trapezoid.var(0.3, one) for one in d]),
+        lambda d: trapezoid_moment(2, d) - trapezoid_moment(1, d) ** 2, (1.0,), 1e-12, domain=(0.3, 1)),
+    "bernoulli.pmf": Row(lambda p: st.bernoulli.pmf(1, p), lambda p: p, (1.0,), domain=(0, 1)),
     "skewnorm.logpdf": Row(lambda a: st.skewnorm.logpdf(0.7, a), lambda a: skewed(X, a), (0.0,)),
     "skewnorm.pdf": Row(lambda a: st.skewnorm.pdf(0.7, a), lambda a: mp.exp(skewed(X, a)), (0.0,), atol=1e-16),
     "skewnorm.logpdf far": Row(lambda a: st.skewnorm.logpdf(0.7, a), lambda a: skewed(X, a), (-20 / 0.7,), 3e-11),
@@ -176,7 +232,8 @@ ROWS: dict[str, Row] = {
 
 
 def points(row: Row) -> np.ndarray[Any, Any]:
-    return np.array([v for at in row.places for v in (np.nextafter(at, -np.inf), at, np.nextafter(at, np.inf))])
+    every = [v for at in row.places for v in (np.nextafter(at, -np.inf), at, np.nextafter(at, np.inf))]
+    return np.array([v for v in every if row.domain[0] <= v <= row.domain[1]])
 
 
 @cache
@@ -201,6 +258,12 @@ def test_all_of_the_slope(name: str) -> None:
                     if order else row.exact(mpf(float(x))) for x in points(row)]
             np.testing.assert_allclose(
                 got, np.array([float(v) for v in want]), rtol=row.rtol, atol=row.atol, err_msg=f"derivative {order}")
+
+
+def test_chances_of_one_have_all_of_their_slope() -> None:
+    """SciPy clips what it has computed to 1; a clip shares the slope there."""
+    slopes = sg.grad(lambda p: st.binom.pmf(0, 5, p) + 10 * st.binom.cdf(0, 5, p) + 100 * st.binom.sf(0, 5, p))(0.0)
+    np.testing.assert_allclose(slopes, -5 - 50 + 500, rtol=1e-14)
 
 
 def test_numbers_whose_squares_overflow() -> None:

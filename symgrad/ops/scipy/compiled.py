@@ -29,6 +29,7 @@ from symgrad.ops.elementwise.incomplete import (
 )
 from symgrad.ops.elementwise.selection import piecewise, stop
 from symgrad.ops.elementwise.special import no_slope
+from symgrad.ops.numpy.reductions import floating
 
 INTEGERS: dict[str, tuple[int, ...]] = {
     **dict.fromkeys(("kn", "yn", "expn", "smirnov", "smirnovi", "pdtri"), (0,)), "bdtri": (1,), "nbdtri": (0, 1)}
@@ -443,10 +444,29 @@ for _row in (
     _inverse(*_row)
 
 
+def log_noncentral_chi2(x: Any, df: Any, nc: Any) -> Any:
+    """Return the logarithm of the noncentral chi-squared density, which is smooth where the noncentrality is 0.
+
+    With b = df / 2 and w = nc x / 4 it is that of the central one, ``-nc / 2``, and the logarithm of 0F1(; b; w), DLMF
+    10.39.9: a series of few terms where w is no larger than b, elsewhere a Bessel function.
+    """
+    x, df, nc = np.broadcast_arrays(floating(x), floating(df), floating(nc))
+    b, w = 0.5 * df, 0.25 * nc * x
+    near = (w <= np.maximum(1, b)) | (x == np.inf)
+    term = np.where(near & (x < np.inf), w, 0)
+    series: Any = 1.0
+    for k in range(24, 0, -1):
+        series = 1 + term / (k * (b + (k - 1))) * series
+    small = special.xlogy(b - 1, x) - b * math.log(2) - special.gammaln(b) - 0.5 * (x + nc) + np.log(series)
+    x, nc = np.where(near, 4 * b, x), np.where(near, 1, nc)
+    scaled = ive(b - 1, np.sqrt(x * nc))
+    apart = -0.5 * np.square(np.sqrt(x) - np.sqrt(nc)) + (0.5 * b - 0.5) * np.log(x / nc)
+    large = np.where(scaled > 0, apart + np.log(0.5 * scaled), -np.inf)
+    return np.where(near, small, large)
+
+
 def _chi2_density(x: Any, df: Any, nc: Any) -> Any:
-    """Return the density of the noncentral chi-squared distribution."""
-    root = np.sqrt(nc * x)
-    return 0.5 * np.exp(-0.5 * np.square(np.sqrt(x) - np.sqrt(nc))) * (x / nc) ** (df / 4 - 0.5) * ive(df / 2 - 1, root)
+    return np.exp(log_noncentral_chi2(x, df, nc))
 
 
 def _noncentral_chi2(x: Any, df: Any, nc: Any) -> Any:
@@ -464,11 +484,12 @@ def _noncentral_fisher(n: Any, d: Any, nc: Any, f: Any) -> Any:
 
 
 chndtr: Any = _declare("chndtr", "x df nc", lambda x, df, nc, _p: _noncentral_chi2(x, df, nc))
+chndtrix: Any = _inverse("chndtrix", "p df nc", "x df nc", _noncentral_chi2, "p")
 nctdtr: Any = _declare("nctdtr", "df nc t", lambda df, nc, t, _p: _noncentral_student(df, nc, t))
 ncfdtr: Any = _declare("ncfdtr", "dfn dfd nc f", lambda n, d, nc, f, _p: _noncentral_fisher(n, d, nc, f))
 _slopes: Any
 for _name, _parameters, _names, _slopes in (
-    ("chndtrix", "p df nc", "x df nc", _noncentral_chi2), ("chndtrinc", "x df p", "x df nc", _noncentral_chi2),
+    ("chndtrinc", "x df p", "x df nc", _noncentral_chi2),
     ("chndtridf", "x p nc", "x df nc", _noncentral_chi2), ("nctdtrit", "df nc p", "df nc t", _noncentral_student),
     ("nctdtridf", "p nc t", "df nc t", _noncentral_student), ("nctdtrinc", "df p t", "df nc t", _noncentral_student),
     ("ncfdtri", "dfn dfd nc p", "dfn dfd nc f", _noncentral_fisher),

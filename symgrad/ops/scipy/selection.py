@@ -16,6 +16,7 @@ import numpy as np
 
 from symgrad.ops.arrays.joining import holds_traced, lift, settled_value
 from symgrad.ops.declare.forms import INSIDE, Late, answers
+from symgrad.ops.elementwise.selection import stop
 
 
 @answers(Late("_lib._util._lazywhere"))
@@ -79,6 +80,11 @@ def _put_where(array: Any, mask: Any, values: Any) -> None:
     array[...] = np.where(mask, values if np.ndim(array) else np.reshape(values, ()), array)
 
 
+def _rounded_into(x: Any, low: Any, high: Any) -> Any:
+    """Clip what rounding has brought outside of the chances: a chance of 1 has all of its slope, and not half of it."""
+    return x + stop(np.clip(x, low, high) - x)
+
+
 _any = _unless_traced(lambda *_: True)
 _float64: Any = _unless_traced(lambda x: lift(settled_value(x)).astype(np.float64))(np.float64)
 _float64.dtype = np.dtype(np.float64)  # it is a data type there, too
@@ -86,7 +92,7 @@ _float64.dtype = np.dtype(np.float64)  # it is a data type there, too
 INSIDE["scipy.stats._distn_infrastructure"] = {
     "argsreduce": _unless_traced(_all_elements),
     "place": _unless_traced(_put_where), "putmask": _unless_traced(_put_where),
-    "np": lambda module: _Namespace(module, any=_any(module.any)),
+    "np": lambda module: _Namespace(module, any=_any(module.any), clip=_unless_traced(_rounded_into)(module.clip)),
 }
 INSIDE["scipy.integrate._quadrature"] = {"np": lambda module: _Namespace(module, float64=_float64)}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,9 +13,18 @@ from symgrad.ops.arrays.joining import lift
 from symgrad.ops.declare.forms import Late, answers
 from symgrad.ops.elementwise.incomplete import tail_integral
 from symgrad.ops.elementwise.selection import stop
-from symgrad.ops.elementwise.special import i0e, log1mexp, log_ndtr, ndtr, power_less_one, root_of_one_more, zeta
+from symgrad.ops.elementwise.special import (
+    gammaln,
+    i0e,
+    log1mexp,
+    log_ndtr,
+    ndtr,
+    power_less_one,
+    root_of_one_more,
+    zeta,
+)
 from symgrad.ops.numpy.reductions import floating
-from symgrad.ops.scipy.compiled import owens_t
+from symgrad.ops.scipy.compiled import chndtr, chndtrix, log_noncentral_chi2, owens_t
 
 
 def _log_chance(side: str, other: str) -> Any:
@@ -107,7 +117,12 @@ def pareto_moment(_self: Any, n: Any, c: Any) -> Any:
     return np.where(c * n < 1, math.prod([k / (1 - k * c) for k in orders]), np.inf)
 
 
-for _name, _formula in {
+def _triangular(low: Callable[..., Any], high: Callable[..., Any]) -> Callable[..., Any]:
+    """Answer by the formulas of either side, of which one has a limit where the peak is at an end."""
+    return lambda _self, x, c: np.where((x < c) | (c == 1), low(x, c), high(x, c))
+
+
+_FORMULAS: dict[str, Callable[..., Any]] = {
     "genextreme_gen._loglogcdf": lambda _self, x, c: root_of_one_more(-x, c),
     "genextreme_gen._ppf": lambda _self, q, c: -power_less_one(np.log(-np.log(q)), c),
     "genextreme_gen._isf": lambda _self, q, c: -power_less_one(np.log(-np.log1p(-q)), c),
@@ -115,8 +130,72 @@ for _name, _formula in {
     "skewnorm_gen._logpdf": lambda _self, x, a: math.log(math.sqrt(2 / math.pi)) - 0.5 * x * x + log_ndtr(
         _scaled(a, x)),
     "skewnorm_gen._pdf": lambda _self, x, a: math.sqrt(2 / math.pi) * np.exp(-0.5 * x * x) * ndtr(_scaled(a, x)),
-}.items():
+    "triang_gen._pdf": _triangular(lambda x, c: 2 * x / c, lambda x, c: 2 * (1 - x) / (1 - c)),
+    "triang_gen._cdf": _triangular(lambda x, c: x * x / c, lambda x, c: (x * x - 2 * x + c) / (c - 1)),
+    "ncx2_gen._logpdf": lambda _self, x, df, nc: log_noncentral_chi2(x, df, nc),
+    "ncx2_gen._pdf": lambda _self, x, df, nc: np.exp(log_noncentral_chi2(x, df, nc)),
+    "ncx2_gen._cdf": lambda _self, x, df, nc: chndtr(x, df, nc),
+    "ncx2_gen._ppf": lambda _self, q, df, nc: chndtrix(q, df, nc),
+}
+for _name, _formula in _FORMULAS.items():
     answers(Late(f"stats._continuous_distns:{_name}"))(_formula)
+
+
+def _log_gamma_series(weight: Callable[[int], float], first: int, c: Any) -> Any:
+    """Return the terms from c^first on of ``log(gamma(1 + c))``, DLMF 5.7.3, each by its weight, over ``c^first``."""
+    from scipy.special import zeta as known
+
+    total: Any = 0.0
+    for k in range(first + 30, first - 1, -1):
+        own = -np.euler_gamma if k == 1 else (-1) ** k * known(k) / k
+        total = weight(k) * own + c * total
+    return total
+
+
+def _log_gamma_combined(weights: dict[int, int], first: int, c: Any) -> Any:
+    """Return a sum of ``log(gamma(1 + n c))`` by their weights, where what is below c^first cancels, over c^first."""
+    near = np.abs(c) < 0.0625
+    small, large = np.where(near, c, 0), np.where(near, 1, c)
+    series = _log_gamma_series(lambda k: float(sum(weight * n**k for n, weight in weights.items())), first, small)
+    return np.where(near, series, sum(w * gammaln(1 + n * large) for n, w in weights.items()) / large**first)
+
+
+def _exprel(x: Any) -> Any:
+    return power_less_one(1.0, x)
+
+
+@answers(Late("stats._continuous_distns:genextreme_gen._stats"))
+def extreme_moments(_self: Any, c: Any) -> tuple[Any, ...]:
+    """Return those of ``(1 - W^c) / c``, W exponential, by ratios of gamma functions 1 + c^2 e, 1 + c^3 f, 1 + c^4 g.
+
+    These are E[W^2c] / E[W^c]^2, what E[W^3c] has beside its cube, and E[W^4c] beside both: so nothing cancels at 0.
+    """
+    c = floating(c)
+    first = _log_gamma_combined({1: 1}, 1, c)
+    two = _log_gamma_combined({2: 1, 1: -2}, 2, c)
+    three = _log_gamma_combined({3: 1, 2: -3, 1: 3}, 3, c)
+    four = _log_gamma_combined({4: 1, 3: -4, 2: 6, 1: -4}, 4, c)
+    e, f, g = [rate * _exprel(c**n * rate) for n, rate in ((2, two), (3, three), (4, four))]
+    square = c * c
+    cubed = (1 + square * e) ** 3
+    third = e * e * c * (3 + square * e) + cubed * f
+    fourth = e * e * (3 + square * e * (16 + square * e * (15 + square * e * (6 + square * e))))
+    fourth = fourth + 4 * c * f * cubed * e * (3 + square * e * (3 + square * e))
+    fourth = fourth + square * np.square(cubed * f) * (6 + c**3 * f * (4 + c**3 * f))
+    fourth = fourth + np.square(cubed) * (1 + c**3 * f) ** 4 * g
+    found = (
+        (-1.0, -first * _exprel(c * first)), (-0.5, np.exp(2 * c * first) * e), (-1 / 3, -third / e**1.5),
+        (-0.25, fourth / np.square(e) - 3),
+    )
+    mean, variance, skewness, kurtosis = [np.where(c < least, np.nan, value) for least, value in found]
+    return mean, variance, skewness, kurtosis
+
+
+@answers(Late("stats._continuous_distns:trapezoid_gen._munp"))
+def trapezoid_moment(_self: Any, n: Any, c: Any, d: Any) -> Any:
+    c, d = floating(c), floating(d)
+    rest = sum([d**j for j in range(1, int(n) + 2)], 1.0)
+    return 2 / (1 + d - c) * (rest - c ** (int(n) + 1)) / ((n + 1) * (n + 2))
 
 
 @answers(Late("stats._continuous_distns:skewnorm_gen._cdf"))
