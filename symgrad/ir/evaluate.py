@@ -124,9 +124,9 @@ def stray_index(program: Program, arrays: Sequence[Any], line: Any) -> tuple[Fou
     not among the arguments' integers, and what is made of them and no other numbers.
     """
     dims = extents(program, arrays)
-    known = {node: array for node, array in zip(program.inputs, arrays, strict=True) if array.dtype.kind in "iu"}
-    given = dict(known)
-    origins = {node: (node, np.arange(array.size).reshape(array.shape)) for node, array in known.items()}
+    known = {node: array for node, array in zip(program.inputs, arrays, strict=True) if array.dtype.kind in "iub"}
+    given = {node: array for node, array in known.items() if array.dtype.kind != "b"}
+    origins = {node: (node, np.arange(array.size).reshape(array.shape)) for node, array in given.items()}
     for node in program.nodes():
         for operand, extent in _lookups(node) if node.line == line else ():
             if (integers := known.get(operand)) is not None:

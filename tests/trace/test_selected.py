@@ -6,11 +6,12 @@ from itertools import product
 from typing import Any
 
 import numpy as np
+import optree
 import pytest
 from scipy import special
 
 import symgrad as sg
-from symgrad.errors import ConcretizationError
+from symgrad.errors import ConcretizationError, IndexOutOfBounds
 from tests.night import some
 from tests.table import richardson
 
@@ -261,6 +262,40 @@ def test_rows_and_columns_go_in_pairs() -> None:
             np.testing.assert_array_equal(found, wanted)
     with pytest.raises(ConcretizationError, match="an index by what a mask selects, and by an array for another axis"):
         sg.jit(lambda x, m: np.sum(x[m][np.argsort(x[m][:, 0]), np.array([0, 1, 2])]))(x, m)
+
+
+OF_NONE = {
+    "histogram": lambda a: np.histogram(a, bins=3),
+    "histogramdd": lambda a: np.histogramdd(np.stack([a, a], 1), bins=2)[0],
+    "quantile": lambda a: np.quantile(a, 0.3), "percentile": lambda a: np.percentile(a, [30, 60]),
+    "weighted quantile": lambda a: np.quantile(a, 0.3, weights=a, method="inverted_cdf"),
+    "weighted average": lambda a: np.average(a, weights=a),
+    "weights": lambda a: np.average(a, weights=a, returned=True)[1],
+    "median": np.median, "mean": np.mean, "average": np.average, "cov": np.cov,
+    "nanquantile": lambda a: np.nanquantile(a, 0.3),
+}
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("compiler", COMPILERS)
+@pytest.mark.parametrize("name", OF_NONE)
+def test_of_none_as_numpy(name: str, compiler: str | None):
+    """What NumPy refuses of no elements is refused at the call, by the user's line; the rest has NumPy's values."""
+    def of_mask(x: Any, mask: Any) -> Any:
+        return OF_NONE[name](x[mask])
+
+    compiled, x = sg.jit(of_mask, options=sg.Options(compiler=compiler)), np.arange(1.0, 5)
+    for mask in (x > 2, x > 9):
+        try:
+            wanted = of_mask(x, mask)
+        except (IndexError, ZeroDivisionError):
+            with pytest.raises(IndexOutOfBounds, match="test_selected.py"):
+                compiled(x, mask)
+            with pytest.raises(IndexOutOfBounds, match="test_selected.py"):  # also where a mask is looked through
+                sg.vmap(of_mask, in_axes=(None, 0))(x, np.stack([x > 2, mask]))
+            continue
+        for found, own in zip(optree.tree_leaves(compiled(x, mask)), optree.tree_leaves(wanted), strict=True):
+            np.testing.assert_allclose(found, own, rtol=1e-14)
 
 
 def test_least_squares_of_what_is_selected_have_a_remedy():

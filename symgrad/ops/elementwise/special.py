@@ -251,8 +251,12 @@ def cosine_of_pi(x: Any) -> Any:
 
 def _rgamma_slope(x: Any, y: Any) -> Any:
     """Return -y digamma(x); left of 0.5 the slope of the reflection, of which y is 0 at the poles."""
-    return piecewise(x < 0.5, x, 0.5, lambda x: gamma(1 - x) * cosine_of_pi(x) - y * digamma(1 - x),
-                     lambda x: -y * digamma(np.where(y == 0, 1, x)))
+    def left(x: Any) -> Any:
+        far = x < -1  # where gamma(1 - x) may overflow before its product with a cosine
+        steep = gamma(np.where(far, -x, 1 - x)) * (np.where(far, -x, 1) * cosine_of_pi(x))
+        return steep - y * digamma(1 - x)
+
+    return piecewise(x < 0.5, x, 0.5, left, lambda x: -y * digamma(np.where(y == 0, 1, x)))
 
 
 rgamma = elementwise(

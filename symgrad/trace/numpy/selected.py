@@ -365,10 +365,9 @@ class Selected(np.lib.mixins.NDArrayOperatorsMixin):
         kept = {name: given[name] for name in ("axis", "keepdims") if name in given}
         if skipping:
             made = np.where(np.any(np.isnan(values) & wide, **kept), np.asarray(np.nan, made.dtype), made)
-        if callable(next(iter(neutral.values()))) and "initial" not in given:  # of none a lookup fails
-            made = np.take(np.expand_dims(made, 0), np.where(np.any(wide), 0, 1), axis=0)
-        return made
-
+        refused = callable(next(iter(neutral.values()))) or func in _OF_SOME or (
+            func == np.average and "weights" in given)
+        return of_some(made, wide) if refused and "initial" not in given else made
 
     def weighted(self, func: Any, bound: inspect.BoundArguments, selected: dict[str, Any]) -> Any:
         """Call a function of which an element counts as often as its weight says: 0 times outside of the mask."""
@@ -388,7 +387,7 @@ class Selected(np.lib.mixins.NDArrayOperatorsMixin):
             columns = [x for key, x in selected.items() if key != name]
             if func == np.histogramdd:
                 columns = [one[:, k] for k in range(one.values.shape[-1])] if rows else columns
-            ends: list[Any] = [(np.min(x), np.max(x)) for x in columns]
+            ends = [x.ends() for x in columns]
             if func == np.histogram:
                 given.setdefault("range", ends[0])
             else:
@@ -402,7 +401,16 @@ class Selected(np.lib.mixins.NDArrayOperatorsMixin):
                 weights = np.broadcast_to(wide, values.shape)
         given.setdefault(name, weights.astype(INT))
         made = func(*bound.args, **bound.kwargs)
+        if func in _OF_SOME:
+            return of_some(made, one.mask)
         return made.astype(INT) if func == np.bincount and name not in selected else made
+
+    def ends(self) -> tuple[Any, Any]:
+        """Return the least and the greatest element, as floating-point numbers; of none 0 and 1, as for histograms."""
+        values, wide = self.rows()
+        values, some = floating(values), np.any(wide)
+        low, high = [f(np.where(wide, values, end)) for f, end in ((np.min, np.inf), (np.max, -np.inf))]
+        return np.where(some, low, 0), np.where(some, high, 1)
 
     def stacked(self, func: Any, arrays: Any, axis: Any = 0, **options: Any) -> Any:
         """Put what one mask selects side by side, as columns or as rows."""
@@ -413,6 +421,13 @@ class Selected(np.lib.mixins.NDArrayOperatorsMixin):
         values: Any = np.stack([one._operand(x) for x in arrays], -1)  # noqa: SLF001 - of its own kind
         made = one.again(values)
         return made if func == np.column_stack or axis in {1, -1} else made.T
+
+
+def of_some(made: Any, mask: Any) -> Any:
+    """Return a result that there is only of some elements: of none, a lookup fails at the call."""
+    if isinstance(made, tuple):
+        return tuple([of_some(one, mask) for one in made])
+    return np.take(np.expand_dims(made, 0), np.where(np.any(mask), 0, 1), axis=0)
 
 
 class Turned(Selected):
@@ -478,6 +493,9 @@ _IN_TERMS = frozenset({
     np.trapezoid,
 })
 """What is written in terms of others."""
+
+_OF_SOME = frozenset({np.quantile, np.percentile})
+"""What NumPy refuses of no elements, beside extrema and means of weights."""
 
 _SKIPPING: dict[Any, Any] = {np.median: np.nanmedian, np.percentile: np.nanpercentile, np.quantile: np.nanquantile}
 """What leaves out NaN, in the place of what gives NaN then."""
