@@ -19,6 +19,7 @@ import scipy.stats as st
 from mpmath import mpf
 
 import symgrad as sg
+from tests.scipy.along import INTERPRETED
 
 
 class Row(NamedTuple):
@@ -224,6 +225,18 @@ ROWS: dict[str, Row] = {
     "trapezoid.var": Row(
         lambda d: np.stack([st.trapezoid.var(0.3, one) for one in d]),
         lambda d: trapezoid_moment(2, d) - trapezoid_moment(1, d) ** 2, (1.0,), 1e-12, domain=(0.3, 1)),
+    "vonmises.logpdf": Row(
+        lambda k: st.vonmises.logpdf(0.7, k), lambda k: k * mp.cos(X) - mp.log(2 * mp.pi * mp.besseli(0, k)),
+        (0.0, 1.0), domain=(0, np.inf)),
+    "vonmises.pdf": Row(
+        lambda k: st.vonmises.pdf(0.7, k), lambda k: mp.exp(k * mp.cos(X)) / (2 * mp.pi * mp.besseli(0, k)), (0.0, 1.0),
+        domain=(0, np.inf)),
+    "rice.logpdf": Row(
+        lambda b: st.rice.logpdf(0.7, b), lambda b: mp.log(X * mp.besseli(0, X * b)) - (X * X + b * b) / 2,
+        (0.0, 1 / 0.7), domain=(0, np.inf)),
+    "vonmises.entropy": Row(
+        st.vonmises.entropy, lambda k: mp.log(2 * mp.pi * mp.besseli(0, k)) - k * mp.besseli(1, k) / mp.besseli(0, k),
+        (0.0, 1.0), domain=(0, np.inf)),
     "bernoulli.pmf": Row(lambda p: st.bernoulli.pmf(1, p), lambda p: p, (1.0,), domain=(0, 1)),
     "skewnorm.logpdf": Row(lambda a: st.skewnorm.logpdf(0.7, a), lambda a: skewed(X, a), (0.0,)),
     "skewnorm.pdf": Row(lambda a: st.skewnorm.pdf(0.7, a), lambda a: mp.exp(skewed(X, a)), (0.0,), atol=1e-16),
@@ -260,10 +273,62 @@ def test_all_of_the_slope(name: str) -> None:
                 got, np.array([float(v) for v in want]), rtol=row.rtol, atol=row.atol, err_msg=f"derivative {order}")
 
 
+def principal(x: Any, y: Any) -> Any:
+    """Carlson's function of a negative number, as Cauchy's principal value: DLMF 19.20.2."""
+    return mp.sqrt(x / (x - y)) * mp.elliprc(x - y, -y)
+
+
+FAR: dict[str, Row] = {
+    "spence": Row(sc.spence, lambda x: mp.polylog(2, 1 - x).real, (1e-20, 0.3, 0.5)),
+    "k0e": Row(sc.k0e, lambda x: mp.besselk(0, x) * mp.exp(x), (29.0, 31.0, 1e10, 1e100)),
+    "k1e": Row(sc.k1e, lambda x: mp.besselk(1, x) * mp.exp(x), (29.0, 31.0, 1e10, 1e100)),
+    "ellipk": Row(sc.ellipk, mp.ellipk, (-0.7, -1e60, -1e155)),
+    "ellipkm1": Row(sc.ellipkm1, lambda p: mp.ellipk(1 - p), (0.3, 0.7, 1.2, 1.7, 1e20, 1e155)),
+    "zetac": Row(sc.zetac, lambda x: mp.zeta(x) - 1, (-20.3, -140.3, -150.1, -170.7, -171.2)),
+    "rgamma": Row(sc.rgamma, mp.rgamma, (-0.5, -1.5, -170.5)),
+    "agm": Row(lambda x: sc.agm(x, 0.5), lambda x: mp.agm(x, HALF), (1e-300, 1e-80, 0.5, 3.0, 1e100)),
+    "elliprc(x, -1.5)": Row(lambda x: sc.elliprc(x, -1.5), lambda x: principal(x, mpf(-1.5)), (1e-8, 1.0, 1e10)),
+    "elliprc(2, y)": Row(lambda y: sc.elliprc(2.0, y), lambda y: principal(mpf(2), y), (-1e-8, -1.0, -1e10)),
+    "boxcox(0, lmbda)": Row(lambda k: sc.boxcox(0.0, k), lambda k: -1 / k, (1e-8, 0.3, 40.0)),
+    "ndtri_exp": Row(
+        sc.ndtri_exp, lambda y: mp.findroot(
+            lambda x: mp.log(mp.erfc(-x / mp.sqrt(2)) / 2) - y, mpf(float(sc.ndtri_exp(float(y))))),
+        (-0.5, -0.7, -30.0)),
+}
+"""Finite slopes, parts of which overflow, underflow or cancel."""
+
+
+@pytest.mark.parametrize("name", FAR)
+def test_slopes_far_out(name: str) -> None:
+    row = FAR[name]
+    written = row.written
+    slopes = sg.grad(lambda x: np.sum(written(x)), options=INTERPRETED)(np.array(row.places))
+    with mp.workdps(60):
+        want = [mp.diff(lambda t, x=x: row.exact(mpf(x) * t), mpf(1)) / mpf(x) for x in row.places]
+    np.testing.assert_allclose(slopes, [float(v) for v in want], rtol=2e-13)
+
+
+def test_slopes_far_out_by_asymptotic_forms() -> None:
+    """Normal quantiles are the root of -2 y there; zeta is 1, and the mean of two zeros is 0."""
+    y = np.array([-1e20, -1e200])
+    np.testing.assert_allclose(sg.grad(lambda y: np.sum(sc.ndtri_exp(y)))(y), 1 / np.sqrt(-2 * y), rtol=1e-13)
+    assert sg.grad(sc.zetac)(1e100) == 0
+    assert np.isnan(sg.jit(sc.agm)(-1e-200, 1e-200))
+    assert sg.jit(sc.agm)(0.0, 0.0) == 0
+    slopes = sg.jacfwd(lambda x: sc.boxcox(x, np.array([2.0, 1.0, 0.5])))(0.0)
+    np.testing.assert_array_equal(slopes, [0, 1, np.inf])
+
+
 def test_chances_of_one_have_all_of_their_slope() -> None:
     """SciPy clips what it has computed to 1; a clip shares the slope there."""
     slopes = sg.grad(lambda p: st.binom.pmf(0, 5, p) + 10 * st.binom.cdf(0, 5, p) + 100 * st.binom.sf(0, 5, p))(0.0)
     np.testing.assert_allclose(slopes, -5 - 50 + 500, rtol=1e-14)
+
+
+def test_chances_by_parameters_of_zero() -> None:
+    """Of the circle's uniform distribution by its concentration, and of Rayleigh's by its noncentrality."""
+    slopes = sg.grad(lambda k: st.vonmises.cdf(0.7, k))(0.0), sg.grad(lambda b: st.rice.cdf(0.7, b))(0.0)
+    np.testing.assert_allclose(slopes, [np.sin(0.7) / (2 * np.pi), 0], rtol=1e-14, atol=1e-15)
 
 
 def test_numbers_whose_squares_overflow() -> None:

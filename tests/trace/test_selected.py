@@ -264,7 +264,7 @@ def test_rows_and_columns_go_in_pairs() -> None:
         sg.jit(lambda x, m: np.sum(x[m][np.argsort(x[m][:, 0]), np.array([0, 1, 2])]))(x, m)
 
 
-OF_NONE = {
+OF_NONE: dict[str, Any] = {
     "histogram": lambda a: np.histogram(a, bins=3),
     "histogramdd": lambda a: np.histogramdd(np.stack([a, a], 1), bins=2)[0],
     "quantile": lambda a: np.quantile(a, 0.3), "percentile": lambda a: np.percentile(a, [30, 60]),
@@ -289,9 +289,9 @@ def test_of_none_as_numpy(name: str, compiler: str | None):
         try:
             wanted = of_mask(x, mask)
         except (IndexError, ZeroDivisionError):
-            with pytest.raises(IndexOutOfBounds, match="test_selected.py"):
+            with pytest.raises(IndexOutOfBounds, match=r"test_selected\.py"):
                 compiled(x, mask)
-            with pytest.raises(IndexOutOfBounds, match="test_selected.py"):  # also where a mask is looked through
+            with pytest.raises(IndexOutOfBounds, match=r"test_selected\.py"):  # also where a mask is looked through
                 sg.vmap(of_mask, in_axes=(None, 0))(x, np.stack([x > 2, mask]))
             continue
         for found, own in zip(optree.tree_leaves(compiled(x, mask)), optree.tree_leaves(wanted), strict=True):

@@ -321,11 +321,14 @@ def _ratio(value: Any, x: Any, sign: int = 1, scale: Any = 1) -> Any:
     return np.where(small, 0.5 * scale * series, value / np.where(small, 1, x))
 
 
-def _far_slope(x: Any, order: int) -> Any:
-    """Return the slope of exp(-x) times I0 or I1 beyond 30, where it cancels: that of the series DLMF 10.40.1."""
+def far_slope(x: Any, order: int, *, sign: int = 1) -> Any:
+    """Return the slope of exp(-x) times I0 or I1 beyond 30, where it cancels: that of the series DLMF 10.40.1.
+
+    With the other sign it is that of exp(x) times K0 or K1, divided by pi, DLMF 10.40.2.
+    """
     coefficients = [1.0]
     for k in range(1, 19):
-        coefficients.append(coefficients[-1] * ((2 * k - 1) ** 2 - 4 * order) / (8 * k))
+        coefficients.append(coefficients[-1] * sign * ((2 * k - 1) ** 2 - 4 * order) / (8 * k))
     inverse, total = 1 / x, 0.0
     for k in range(18, -1, -1):
         total = total * inverse + (k + 0.5) * coefficients[k]
@@ -334,12 +337,12 @@ def _far_slope(x: Any, order: int) -> Any:
 
 i0e = elementwise(
     numpy=Late("i0e"), ddx=lambda x, y: piecewise(
-        np.abs(x) > 30, x, 30, lambda x: np.sign(x) * _far_slope(np.abs(x), 0), lambda x: i1e(x) - np.sign(x) * y),
+        np.abs(x) > 30, x, 30, lambda x: np.sign(x) * far_slope(np.abs(x), 0), lambda x: i1e(x) - np.sign(x) * y),
     c="sg_bessel_i{f}({0}, 0)", edges=(*SPECIAL, 19.9, 20.1, -700.0))
 
 i1e: Elementwise = elementwise(
     numpy=Late("i1e"), ddx=lambda x, y: piecewise(
-        np.abs(x) > 30, x, 30, lambda x: _far_slope(np.abs(x), 1),
+        np.abs(x) > 30, x, 30, lambda x: far_slope(np.abs(x), 1),
         lambda x: i0e(x) - _ratio(y, x, scale=np.exp(-np.abs(x))) - np.sign(x) * y),
     c="sg_bessel_i{f}({0}, 1)", edges=(*SPECIAL, 19.9, 20.1, -700.0))
 

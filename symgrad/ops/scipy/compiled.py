@@ -134,8 +134,10 @@ y0: Any = _declare("y0", "x", lambda x, _y: -y1(x))
 y1: Any = _declare("y1", "x", lambda x, y: y0(x) - y / x)
 k0: Any = _declare("k0", "x", lambda x, _y: -k1(x))
 k1: Any = _declare("k1", "x", lambda x, y: -k0(x) - y / x)
-k0e: Any = _declare("k0e", "x", lambda x, y: y - k1e(x))
-k1e: Any = _declare("k1e", "x", lambda x, y: y - k0e(x) - y / x)
+k0e: Any = _declare("k0e", "x", lambda x, y: piecewise(
+    x > 30, x, 30, lambda x: PI * special.far_slope(x, 0, sign=-1), lambda x: y - k1e(x)))
+k1e: Any = _declare("k1e", "x", lambda x, y: piecewise(
+    x > 30, x, 30, lambda x: PI * special.far_slope(x, 1, sign=-1), lambda x: y - k0e(x) - y / x))
 struve: Any = _declare("struve", "v x", lambda v, x, y: struve(v - 1, x) - v * y / x)
 modstruve: Any = _declare("modstruve", "v x", lambda v, x, y: modstruve(v - 1, x) - v * y / x)
 besselpoly: Any = _declare(
@@ -264,15 +266,15 @@ def _hypergeometric(a: float, x: Any) -> Any:
 
 ellipk: Any = _declare("ellipk", "m", lambda m, y: piecewise(
     np.abs(m) < 0.5, m, 0.5, lambda m: PI / 8 * _hypergeometric(1.5, m),
-    lambda m: (ellipe(m) - (1 - m) * y) / (2 * m * (1 - m))))
+    lambda m: (ellipe(m) / (1 - m) - y) / (2 * m)))
 ellipe: Any = _declare("ellipe", "m", lambda m, y: piecewise(
     np.abs(m) < 0.5, m, 0.5, lambda m: -PI / 8 * _hypergeometric(0.5, m), lambda m: (y - ellipk(m)) / (2 * m)))
 
 
 def _ellipkm1_slope(p: Any, y: Any) -> Any:
     return piecewise(
-        p < 0.5, p, 0.5,  # from where on 1 - p has lost nothing that counts
-        lambda p: -(ellipe(1 - p) - p * y) / (2 * (1 - p) * p), lambda p: -PI / 8 * _hypergeometric(1.5, 1 - p))
+        (p < 0.5) | (p > 1.5), p, 0.25,  # between, 1 - p has lost nothing that counts
+        lambda p: -(ellipe(1 - p) / p - y) / (2 * (1 - p)), lambda p: -PI / 8 * _hypergeometric(1.5, 1 - p))
 
 
 _STEPS = np.linspace(0, 1, 160)
@@ -299,7 +301,19 @@ def _symmetric_slopes(places: tuple[Any, ...], powers: tuple[float, ...]) -> tup
 
 
 ellipkm1: Any = _declare("ellipkm1", "p", _ellipkm1_slope)
-elliprc: Any = _declare("elliprc", "x y", lambda x, y, _c: (-elliprd(y, y, x) / 6, -elliprd(x, y, y) / 3))
+
+
+def _elliprc_slopes(x: Any, y: Any, c: Any) -> tuple[Any, Any]:
+    """Return them by DLMF 19.18.4; of Cauchy's principal value, where y is negative, by parts of the integral."""
+    beyond, between = y < 0, 2 * np.where(y < 0, x - y, 1)
+    above, root = np.where(beyond, 1, y), np.sqrt(np.where(beyond, x, 1))
+    by_x, by_y = -elliprd(above, above, x) / 6, -elliprd(x, above, above) / 3
+    below = np.where(beyond, y, -1)
+    return (np.where(beyond, (1 / root - c) / between, by_x),
+            np.where(beyond, (c - root / below) / between, by_y))
+
+
+elliprc: Any = _declare("elliprc", "x y", _elliprc_slopes)
 elliprd: Any = _declare("elliprd", "x y z", lambda x, y, z, _d: _symmetric_slopes((x, y, z), (0.5, 0.5, 1.5)))
 elliprf: Any = _declare("elliprf", "x y z", lambda x, y, z, _f: (
     -elliprd(y, z, x) / 6, -elliprd(z, x, y) / 6, -elliprd(x, y, z) / 6))
@@ -345,7 +359,8 @@ erfi: Any = _declare("erfi", "x", lambda x, _y: 2 / math.sqrt(PI) * np.exp(x * x
 fresnel: Any = _declare("fresnel", "x", lambda x, _y: np.sin(PI / 2 * x * x), lambda x, _y: np.cos(PI / 2 * x * x))
 sici: Any = _declare("sici", "x", lambda x, _y: np.sinc(x / PI), lambda x, _y: np.cos(x) / x)
 shichi: Any = _declare("shichi", "x", lambda x, _y: _over(np.sinh(x), x, 1.0), lambda x, _y: np.cosh(x) / x)
-spence: Any = _declare("spence", "x", lambda x, _y: -special.root_of_one_more(np.ones_like(x), x - 1))
+spence: Any = _declare("spence", "x", lambda x, _y: piecewise(
+    x < 0.5, x, 0.5, lambda x: np.log(x) / (1 - x), lambda x: -special.root_of_one_more(np.ones_like(x), x - 1)))
 wrightomega: Any = _declare("wrightomega", "x", lambda _x, y: y / (1 + y))
 sindg: Any = _declare("sindg", "x", lambda x, _y: PI / 180 * cosdg(x))
 cosdg: Any = _declare("cosdg", "x", lambda x, _y: -PI / 180 * sindg(x))
@@ -358,7 +373,9 @@ owens_t: Any = _declare("owens_t", "h a", lambda h, a, _y: (
     np.exp(-0.5 * h * h * (1 + a * a)) / (2 * PI * (1 + a * a))))
 tklmbda: Any = _declare("tklmbda", "x lmbda", lambda _x, m, y: (
     np.where((y > 0) & (y < 1), 1 / (y ** (m - 1) + (1 - y) ** (m - 1)), 0), None))
-ndtri_exp: Any = _declare("ndtri_exp", "y", lambda y, x: np.exp(y + 0.5 * x * x) * math.sqrt(2 * PI))
+ndtri_exp: Any = _declare("ndtri_exp", "y", lambda y, x: piecewise(
+    x < 0, x, -1, lambda x: math.sqrt(0.5 * PI) * special.erfcx(-x / math.sqrt(2)),
+    lambda x: np.exp(y + 0.5 * x * x) * math.sqrt(2 * PI)))
 
 # -- inverse functions: of what a cumulative function is made of, one by the others and the probability
 
@@ -542,11 +559,14 @@ def _zeta_slope(s: Any) -> Any:
     one = np.ones_like(s)
 
     def reflected(s: Any) -> Any:
-        turned = 2 * (2 * PI) ** (s - 1) * special.gamma(1 - s) * (1 + zetac(1 - s))
+        far = s < -150  # where gamma(1 - s) may overflow before the product
+        power = np.where(far, np.exp((s - 1) * math.log(2 * PI) + special.gammaln(1 - s)),
+                         (2 * PI) ** (s - 1) * special.gamma(1 - np.where(far, -1, s)))
+        turned = 2 * power * (1 + zetac(1 - s))
         logarithmic = math.log(2 * PI) - special.digamma(1 - s) - special.zeta_by_s(1 - s, one) / (1 + zetac(1 - s))
         return turned * (np.sin(PI / 2 * s) * logarithmic + PI / 2 * np.cos(PI / 2 * s))
 
-    return piecewise(s < -0.25, s, -0.25, reflected, lambda s: special.zeta_by_s(s, one))
+    return piecewise(s < -0.25, s, -0.25, reflected, lambda s: special.zeta_by_s(np.minimum(s, 1e4), one))
 
 
 zetac: Any = _declare("zetac", "x", lambda s, _y: _zeta_slope(s))

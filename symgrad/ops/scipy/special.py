@@ -340,13 +340,20 @@ _MOMENTS: dict[str, Callable[..., Any]] = {
     "ncx2_kurtosis_excess": lambda df, nc: 12 * (df + 4 * nc) / np.square(df + 2 * nc),
 }
 
+def _boxcox(x: Any, lmbda: Any) -> Any:
+    """Return (x^lmbda - 1) / lmbda by the logarithm, where there is one."""
+    with np.errstate(divide="ignore"):  # of a number that is 0
+        return np.where(
+            (x == 0) & (lmbda > 0), (np.power(x, lmbda) - 1) / lmbda, power_less_one(np.log(x), lmbda))
+
+
 _FORMULAS: dict[str, Callable[..., Any]] = {
     "beta": _in_double(beta),
     "betaln": _in_double(betaln),
     "poch": _in_double(_poch),
     "binom": _in_double(_binom),
     "loggamma": lambda z: np.where(z >= 0, gammaln(z), np.nan),  # of real numbers below 0 it would be complex
-    "boxcox": lambda x, lmbda: power_less_one(np.log(x), lmbda),
+    "boxcox": _boxcox,
     "boxcox1p": lambda x, lmbda: power_less_one(np.log1p(x), lmbda),
     "inv_boxcox": lambda y, lmbda: np.exp(root_of_one_more(y, lmbda)),
     "inv_boxcox1p": lambda y, lmbda: np.expm1(root_of_one_more(y, lmbda)),
@@ -368,8 +375,8 @@ _FORMULAS: dict[str, Callable[..., Any]] = {
     "special._ufuncs._riemann_zeta": lambda x: 1 + compiled.zetac(x),
     "radian": lambda d, m, s: np.deg2rad(floating(d) + floating(m) / 60 + floating(s) / 3600),
     "round": lambda x: np.rint(floating(x)),
-    "agm": lambda a, b: np.where(a * b < 0, np.nan, (a + b) * (math.pi / 4) / compiled.ellipk(
-        np.square((a - b) / (a + b)))),
+    "agm": lambda a, b: np.where(np.sign(a) * np.sign(b) < 0, np.nan, np.where((a == 0) & (b == 0), 0, (a + b) * (
+        math.pi / 4) / compiled.ellipkm1(4 * (a / (a + b)) * (b / (a + b))))),
     "entr": lambda x: np.where(x < 0, -np.inf, -xlogy(x, x)),
     "rel_entr": rel_entr, "kl_div": _kl_div,
     # distributions

@@ -12,10 +12,13 @@ from symgrad.errors import UnsupportedError
 from symgrad.ops.arrays.joining import lift
 from symgrad.ops.declare.forms import Late, answers
 from symgrad.ops.elementwise.incomplete import tail_integral
-from symgrad.ops.elementwise.selection import stop
+from symgrad.ops.elementwise.selection import piecewise, stop
 from symgrad.ops.elementwise.special import (
     gammaln,
+    i0,
     i0e,
+    i1,
+    i1e,
     log1mexp,
     log_ndtr,
     ndtr,
@@ -217,6 +220,37 @@ def skew_normal(_self: Any, x: Any, a: Any) -> Any:
     return np.where(left, tail, ndtr(x) - 2 * owens_t(np.where(left, 1, x), np.where(left, -1, a)))
 
 
+def _log_mises_density(_self: Any, x: Any, kappa: Any) -> Any:
+    """As SciPy, and of small concentrations by I0, which has the slope 0 there: its scaled form has a kink at 0."""
+    x, kappa = np.broadcast_arrays(floating(x), floating(kappa))
+    return piecewise(
+        kappa < 1, kappa, 1.0, lambda kappa: kappa * np.cos(x) - np.log(2 * math.pi * i0(kappa)),
+        lambda kappa: -2 * kappa * np.square(np.sin(0.5 * x)) - np.log(2 * math.pi * i0e(kappa)))
+
+
+def _mises_entropy(_self: Any, kappa: Any) -> Any:
+    return piecewise(
+        kappa < 1, floating(kappa), 1.0,
+        lambda kappa: np.log(2 * math.pi * i0(kappa)) - kappa * i1(kappa) / i0(kappa),
+        lambda kappa: np.log(2 * math.pi * i0e(kappa)) + kappa * (1 - i1e(kappa) / i0e(kappa)))
+
+
+def _log_rice(x: Any, b: Any) -> Any:
+    """Return the logarithm of the density over x, likewise by I0 where its argument is small."""
+    x, b = np.broadcast_arrays(floating(x), floating(b))
+    near = x * b < 1
+    small, large = np.where(near, b, 0), np.where(near, 1, b)
+    return np.where(
+        near, np.log(i0(np.where(near, x, 1) * small)) - 0.5 * (x * x + small * small),
+        np.log(i0e(x * large)) - 0.5 * np.square(x - large))
+
+
+answers(Late("stats._continuous_distns:rice_gen._pdf"))(lambda _self, x, b: x * np.exp(_log_rice(x, b)))
+answers(Late("stats._continuous_distns:vonmises_gen._logpdf"))(_log_mises_density)
+answers(Late("stats._continuous_distns:vonmises_gen._pdf"))(lambda *given: np.exp(_log_mises_density(*given)))
+answers(Late("stats._continuous_distns:vonmises_gen._entropy"))(_mises_entropy)
+
+
 @answers(Late("stats._stats.von_mises_cdf"))
 def von_mises_cdf(kappa: Any, x: Any) -> Any:
     """As SciPy: the Fourier series by backward recurrence, and of large concentrations a normal approximation."""
@@ -226,9 +260,9 @@ def von_mises_cdf(kappa: Any, x: Any) -> Any:
     small = np.where(kappa < 50, kappa, 1)
     ratio, total = 0 * small, 0 * small
     for n in range(54, 0, -1):
-        ratio = 1 / (2 * n / np.where(small > 0, small, 1) + ratio)
+        ratio = small / (2 * n + small * ratio)
         total = ratio * (np.sin(n * x) / n + total)
-    series = 0.5 + x / (2 * math.pi) + np.where(small > 0, total, 0) / math.pi
+    series = 0.5 + x / (2 * math.pi) + total / math.pi
     series = series + stop(np.clip(series, 0, 1) - series)  # what is rounded beyond 0 and 1 keeps its slope
     normal = ndtr(math.sqrt(2 / math.pi) / i0e(kappa) * np.sin(0.5 * x))
     return np.where(kappa < 50, series, normal) + turns
