@@ -687,7 +687,8 @@ def _concatenated(graph: Graph, parts: list[Node], axis: int) -> Node:
         if end == k + 1:
             made.append(parts[k])
             continue
-        several = _to(graph, rows_from(graph, *rows[k], end - k), axis)  # type: ignore[misc]  # it has
+        x, row = rows[k]  # type: ignore[misc]  # it has
+        several = _to(graph, rows_from(graph, x, row, end - k), axis)
         if _part_of(parts[k], axis) is parts[k]:
             shape = parts[k].shape
             several = make(graph, reshape, several, shape=(*shape[:axis], (end - k) * shape[axis], *shape[axis + 1 :]))
