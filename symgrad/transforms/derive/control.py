@@ -143,7 +143,7 @@ class Pulled:
                 names = [f"{x.param('name')}_bar" for x in inputs[fixed:last]]
                 names += [f"y{k}_bar" for k in range(carried, len(outputs))]
                 bars = self.bars = {k: input_like(graph, names[k], outputs[k]) for k in sorted(of)}
-                given = [begun.get(k, Cotangent(None)) for k in bars]
+                given = [begun.get(k, Cotangent(None, partial=True)) for k in bars]  # it begins with zeros
                 seeds = seeded(trace, [outputs[k] for k in bars], [*bars.values()], given)
                 swept = cotangents(trace, inner, seeds, [inputs[k] for k in wrt], ahead=poles, within=True)
                 found = {k: bar for k, bar in zip(wrt, swept, strict=True) if not is_zero_constant(bar.value.node)}

@@ -24,6 +24,7 @@ from symgrad.ops.arrays.views import broadcast_to, place
 from symgrad.ops.batched import each
 from symgrad.ops.declare.traits import AND, NOT, OR, chooses, traits
 from symgrad.ops.elementwise.logical import logical_not
+from symgrad.ops.elementwise.selection import if_used
 from symgrad.trace.state import Trace
 from symgrad.trace.tracer import Tracer
 from symgrad.transforms.build import array, known, literal, make, truth_table
@@ -168,6 +169,15 @@ def one_condition(trace: Trace, guard: Guard) -> Guard:
 def selected(trace: Trace, guard: Guard, part: Any) -> Any:
     """Set a cotangent to zero outside of its guard; what it is there (0 * inf) does not matter."""
     return np.where(conjunction(trace, guard), part, np.zeros((), part.dtype))
+
+
+def kept(trace: Trace, guard: Guard, slope: Any, part: Any, *, linear: bool = False) -> Any:
+    """Set what is made of a cotangent to zero where that is 0 and the slope is not finite: so it keeps its derivative.
+
+    Of a `linear` map the cotangents may be tangents that are not finite: slopes of 0 are left out, too.
+    """
+    fine = np.isfinite(slope)
+    return if_used(conjunction(trace, guard), np.logical_and(fine, np.not_equal(slope, 0)) if linear else fine, part)
 
 
 def unselected(trace: Trace, value: Any, guard: Guard) -> Any:

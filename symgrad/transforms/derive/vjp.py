@@ -25,7 +25,7 @@ from symgrad.ops.arrays.views import place, unbroadcast
 from symgrad.ops.control import differentiated, result
 from symgrad.ops.declare import leaves
 from symgrad.ops.declare.traits import chooses
-from symgrad.ops.elementwise.selection import slope_of
+from symgrad.ops.elementwise.selection import if_used, slope_of
 from symgrad.trace.constants import constant
 from symgrad.trace.state import Trace, passing
 from symgrad.trace.tracer import Tracer
@@ -38,6 +38,7 @@ from symgrad.transforms.derive.guards import (
     followed,
     joined,
     keeps_zeros,
+    kept,
     one_condition,
     passed,
     selected,
@@ -57,12 +58,15 @@ class Cotangent(NamedTuple):
             is guarded. Otherwise those are that may be infinite or NaN for finite inputs.
         partial: it came out of a program, or into one, where some of it may be 0 because nobody uses that. Its guard is
             that it is not 0, and is made where one is asked for: what moves elements moves no condition beside them.
+        soft: its guard is such a one. What is 0 may have a derivative all the same: it is selected only where a slope
+            is not finite, and what is derived of it likewise.
     """
 
     value: Any
     guard: Guard = ()
     chosen: bool = False
     partial: bool = False
+    soft: bool = False
 
     def beyond(self, value: Any) -> Cotangent:
         """Go on with it on the other side of a program's border, where the conditions of its guard are not known."""
@@ -176,7 +180,9 @@ def cotangents(
             if isinstance(node.op, Result):
                 several.setdefault(node.inputs[0], []).append((node.param("number"), total))
             elif node.inputs:
-                for read, part in pulled(trace, node, total, poles, slopes=slopes, results=results):
+                for read, part in pulled(
+                    trace, node, total, poles, slopes=slopes, results=results, linear=ahead is None,
+                ):
                     arrived.setdefault(read, []).append(part)
         graph.line = None
         return [
@@ -193,7 +199,7 @@ def _nonzero(part: Cotangent) -> Cotangent:
     """Make the guard of a cotangent that is partial."""
     if not part.partial or part.guard:
         return part
-    return Cotangent(part.value, (np.not_equal(part.value, 0).node,), part.chosen)
+    return Cotangent(part.value, (np.not_equal(part.value, 0).node,), part.chosen, soft=True)
 
 
 def _gathered_cotangents(trace: Trace, node: Node, arrived: dict[Node, list[Cotangent]], poles: Poles) -> None:
@@ -244,12 +250,14 @@ def meet(trace: Trace, parts: list[Cotangent], poles: Poles, node: Node) -> Cota
         return Cotangent(total, (), chosen, True)
     if not all(part.guard or part.partial for part in parts):
         return Cotangent(total)
-    guards = [_nonzero(part).guard for part in parts]
-    return Cotangent(total, either(trace, guards, many=node in poles.behind), chosen)
+    parts = [_nonzero(part) for part in parts]
+    guard = either(trace, [part.guard for part in parts], many=node in poles.behind)
+    return Cotangent(total, guard, chosen, soft=any(part.soft for part in parts))
 
 
 def pulled(
     trace: Trace, node: Node, total: Cotangent, poles: Poles, *, slopes: bool = True, results: tuple[Node, ...] = (),
+    linear: bool = False,
 ) -> Iterator[tuple[Node, Cotangent]]:
     """Apply a node's rule: the cotangents of its inputs."""
     op, active = node.op, poles.active
@@ -257,11 +265,11 @@ def pulled(
     if total.partial and not lazy and node in poles.behind:
         total = _nonzero(total)
     picks = chooses(op)
-    chosen = total.chosen or picks
+    chosen = total.chosen or picks or op is if_used
     guarded = bool(total.guard) or op.used is not None or (moves(meant(node)) and leaves_out(node))
     wanted = [picks or (guarded and i in poles.behind) for i in node.inputs]
-    steep = bool(total.guard) and poles.at(node)
-    selects = steep or (chosen and not keeps_zeros(node))
+    steep, soft = bool(total.guard) and poles.at(node), total.soft or op is if_used
+    selects = steep or (chosen and not keeps_zeros(node) and op is not if_used)
     inputs = [Tracer(i, trace) for i in node.inputs]
     y = Tracer(node, trace)
     if steep and meant(node).regular:
@@ -269,13 +277,14 @@ def pulled(
         factors = poles.factors(node)
         for k, (x, guard) in enumerate(zip(inputs, own, strict=True)):
             if guard and x.node in factors and x.dtype.kind == "f" and poles.is_wild(x.node):
-                inputs[k] = selected(trace, guard, x)  # 0 where it is not used, before it is multiplied and added
+                # 0 where it is not used, before it is multiplied and added
+                inputs[k] = kept(trace, guard, x, x) if soft else selected(trace, guard, x)
         y = op(*inputs, **node.named)
     if isinstance(op, Composite) and op.override:
         trace.graph.rules[op.override if node.line is None else f"{op.override} at {node.line}"] = None
     try:
         g = total.value
-        if selects and isinstance(op, Elementwise):
+        if selects and isinstance(op, Elementwise) and not soft:
             g = unselected(trace, g, total.guard)  # what is made of it is selected by all of the guard again
         named = node.named
         if op.equals is not None:
@@ -288,6 +297,10 @@ def pulled(
     parts = parts if isinstance(parts, tuple) else (parts,)
     if len(parts) != len(inputs):
         raise NoGradient(f"the rule of {op.name} gives {len(parts)} cotangents, not {len(inputs)}", line=node.line)
+    each: Any = None  # the slopes, by which it is decided what is selected
+    if soft and selects and isinstance(op, Elementwise):
+        each = rule(op)(Tracer(constant(trace, 1, node.dtype), trace), y, *inputs, **named)
+        each = each if isinstance(each, tuple) else (each,)
     guards = passed(trace, node, total.guard if chosen or any(wanted) or steep else (), wanted)
     for k, (read, part) in enumerate(zip(node.inputs, parts, strict=True)):
         if read not in active or part is None:
@@ -297,13 +310,15 @@ def pulled(
         guard = guards[k]
         if total.guard and isinstance(op, Composite):
             guard = both(guard, followed(trace, part.node, total.value.node, total.guard))
-        if guard and selects:
-            part = selected(trace, guard, part)  # noqa: PLW2901 - the same cotangent, guarded
+        if guard and selects and each is not None:
+            part = kept(trace, guard, each[k], part, linear=linear)  # noqa: PLW2901 - the same cotangent, guarded
+        elif guard and selects and not (soft and meant(node).regular):
+            part = selected(trace, guard, part)  # noqa: PLW2901
         guard = guard if not lazy and (chosen or wanted[k]) else ()  # in front of no pole it is not needed
         if wanted[k] and part.node.shape != read.shape:
             guard = one_condition(trace, guard)
         guard = fitting(trace, guard, read.shape, part.node)
-        yield read, Cotangent(unbroadcast(part, read.shape), guard, chosen, lazy)
+        yield read, Cotangent(unbroadcast(part, read.shape), guard, chosen, lazy, soft and bool(guard))
 
 
 def tangent(trace: Trace, value: Node, of: Any, along: Any) -> Any:
