@@ -180,6 +180,10 @@ ROWS: dict[str, Row] = {
         lambda x: st.vonmises.cdf(x, 1.3),
         lambda x: mp.quad(lambda t: mp.exp(mpf(1.3) * mp.cos(t)), [0, x]) / (2 * mp.pi * mp.besseli(0, 1.3)) + HALF,
         (np.pi, -np.pi), atol=1e-15),
+    "vonmises.cdf by kappa": Row(
+        lambda k: st.vonmises.cdf(0.7, k), lambda k: HALF + (X + 2 * sum([
+            mp.besseli(j, k) * mp.sin(j * X) / j for j in range(1, 25)]) / mp.besseli(0, k)) / (2 * mp.pi),
+        (0.0,), 1e-12, domain=(0.0, np.inf)),
     "beta.logpdf": Row(
         lambda a: st.beta.logpdf(0.3, a, 2.5),
         lambda a: (a - 1) * mp.log(mpf(0.3)) + 1.5 * mp.log1p(-mpf(0.3)) - mp.log(mp.beta(a, 2.5)), (2.5,)),
