@@ -1,4 +1,4 @@
-"""Second derivatives through loops that `np.where` may choose: a cotangent that is 0 by chance, or because none is used.
+"""Second derivatives through loops that `np.where` may choose: a cotangent that is 0 by chance, or unused.
 
 A cotangent that goes into a loop from a `where` behind it is 0 where the loop is not chosen, and there slopes may be
 infinite. It may be 0 for other reasons, and then its own derivative counts.
