@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
@@ -20,6 +21,23 @@ FEWEST = 4
 
 TEAM = 256
 """A call is given at most so many threads, so that small sums of each thread have a place on the stack."""
+
+
+UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "ki": 2**10, "mi": 2**20, "gi": 2**30}
+
+
+def memory_amount(memory: str | int) -> int:
+    """Read an amount of memory.
+
+    >>> memory_amount("64 KiB"), memory_amount("1MB"), memory_amount(100)
+    (65536, 1000000, 100)
+    """
+    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmg]?i?)b?\s*", str(memory).lower())
+    if found is None or found[2] not in UNITS:
+        raise ArgumentValueError(
+            f"memory={memory!r} is no amount of memory", instead='"1MB", "64 KiB", or bytes as a number',
+        )
+    return int(float(found[1]) * UNITS[found[2]])
 
 
 @dataclass(frozen=True)
@@ -83,6 +101,10 @@ class Options:
                 raise ArgumentError(f"Options({name}={value!r}) is one text", instead=f"{name}=({value!r},)")
         if type(self.roll) is not int or (self.roll != 0 and self.roll < FEWEST):
             raise ArgumentValueError(f"Options(roll={self.roll!r})", instead=f"0, or a number from {FEWEST} on")
+        if type(self.paths) is not int or self.paths < 1:
+            raise ArgumentValueError(f"Options(paths={self.paths!r})", instead="a number of paths, from 1 on")
+        if self.memory is not None:
+            memory_amount(self.memory)
         seconds: Any = self.compile_seconds
         if seconds is not None and (type(seconds) not in {int, float} or not seconds > 0):
             raise ArgumentValueError(

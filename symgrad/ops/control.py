@@ -11,12 +11,12 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from symgrad.errors import FAILED, LEADING_ZERO, NOT_FINITE, Missed, ShapeError
-from symgrad.ir.graphs import reachable
+from symgrad.ir.graphs import in_turn, reachable
 from symgrad.ir.index.notation import Access, Body, How, Number, Role, Statement, Temporary, axes_of
 from symgrad.ir.index.shapes import Dim, Shape
 from symgrad.ir.node import SEVERAL, Node
 from symgrad.ir.op import Control, Result
-from symgrad.ir.program import Program
+from symgrad.ir.program import Program, bodies
 from symgrad.ops.declare.domains import case
 from symgrad.ops.declare.forms import BOOL, INT, OPS, apply, enter, structured
 
@@ -69,14 +69,20 @@ _reads: WeakKeyDictionary[Program, dict[By, tuple[int, ...]]] = WeakKeyDictionar
 
 def _read(body: Program, outputs: Iterable[int], by: By = needed) -> int:
     """Return which inputs of a body some of its outputs are made of: bit k stands for input k."""
-    kinds = _reads.setdefault(body, {})
-    reads = kinds.get(by)
-    if reads is None:  # found once for all outputs
-        known = {x: 1 << k for k, x in enumerate(body.inputs)}
-        for node in body.nodes():
-            if node not in known:
-                known[node] = reduce(or_, [known[i] for i in by(node)], 0)
-        reads = kinds[by] = tuple([known[y] for y in body.outputs])
+    def held(one: Program) -> list[Program]:
+        controls = [node for node in one.nodes() if isinstance(node.op, Control)]
+        return [each for node in controls for each in bodies(node) if by not in _reads.get(each, ())]
+
+    if by not in _reads.get(body, ()):  # found once for all outputs, and first for what is held, however deep
+        done: set[Program] = set()
+        for one in in_turn(body, held, done):
+            known = {x: 1 << k for k, x in enumerate(one.inputs)}
+            for node in one.nodes():
+                if node not in known:
+                    known[node] = reduce(or_, [known[i] for i in by(node)], 0)
+            _reads.setdefault(one, {})[by] = tuple([known[y] for y in one.outputs])
+            done.add(one)
+    reads = _reads[body][by]
     return reduce(or_, [reads[k] for k in outputs], 0)
 
 

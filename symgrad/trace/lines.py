@@ -452,7 +452,8 @@ def callee(code: CodeType, at: int) -> tuple[str, ...] | None:
             start, end = first, last
         elif end is not None and first == start and last < end:
             if instruction.opname.startswith("LOAD_"):
-                found.append((last, str(instruction.argval)))
+                if (one := (last, str(instruction.argval))) not in found:  # the condition of a `while` stands twice
+                    found.append(one)
             elif (last, "") not in found and instruction.opname not in _NO_VALUES:
                 found.append((last, ""))
     return tuple([name for _, name in sorted(found)]) if any(name for _, name in found) else None

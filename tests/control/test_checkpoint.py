@@ -13,7 +13,7 @@ import pytest
 import symgrad as sg
 from benchmarks.measure import interleaved
 from symgrad.ops import OPS
-from symgrad.transforms.control.checkpoints import memory_amount
+from symgrad.options import memory_amount
 from symgrad.transforms.derive import control
 from tests.table import INTERPRETED
 

@@ -643,3 +643,32 @@ def test_arrays_from_outside_decide_without_tries(monkeypatch):
         wanted = richardson(lambda h: ctc(x + h * np.ones((5, 4)) * DIRECTION[:4]), 1e-4)
         np.testing.assert_allclose(np.sum(slope * DIRECTION[:4]), wanted, rtol=1e-6)
     assert loss.cache_info().compilations <= 5
+
+
+def damped(u, v):
+    if u > 0.07:
+        return u * 0.5 + v * 0.1
+    return np.sin(v) - u * 0.2
+
+
+def deep(x, n):
+    """Rounds of `while` loops with conditions inside: branches in branches, far beyond what Python's stack holds."""
+    a, b, p, t = x[0], x[1] * 0.5, x[2], x[3]
+    for _ in range(n):
+        b -= 0.3 * np.sin(a)
+        if x[4] >= 0.74:
+            p = np.tanh(p * 0.5)
+        else:
+            w = 0
+            while abs(a) > 0.05 and w < 25:
+                w += 1
+                a = np.tanh(damped(t, np.tanh(p - sum(v for v in x if v > 0.2))))
+                a = 0.8 * a + 0.01 * b
+        a, b = b, np.cos(a) * 0.9
+    return a + b + p
+
+
+def test_branches_in_branches_however_deep():
+    x = np.array([0.13, 0.23, 4.65, 1.77, -2.7, 1.16])
+    found = sg.jit(lambda x: deep(x, 7), options=sg.Options(compiler="none"))
+    np.testing.assert_allclose(found(x), deep(x, 7), rtol=1e-13)

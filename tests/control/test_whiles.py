@@ -565,3 +565,16 @@ def test_no_round_goes_by_what_another_asked(fun):
     for first in np.linspace(0.02, 0.98, 33):
         for x in ([first, 0.7], [first, 0.2]):
             np.testing.assert_allclose(f(np.array(x), 6), fun(np.array(x), 6), rtol=1e-9)
+
+
+@pytest.mark.parametrize("of", [bool, int, float])
+def test_conditions_that_are_made_numbers(of):
+    """The condition of a `while` stands twice in Python's code; it is one call in both places."""
+    def halved(x):
+        while of(x > 0.1):
+            x = x * 0.5
+        return x
+
+    compiled = sg.jit(halved)
+    for x in (1.0, 0.05, 30.0):
+        assert compiled(x) == halved(x)

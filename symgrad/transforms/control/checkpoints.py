@@ -6,7 +6,6 @@ step is computed d times more (A. Griewank, 1992, whose binomial schedule is the
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from math import ceil, prod
 from typing import Any
@@ -19,28 +18,13 @@ from symgrad.ops.arrays.joining import concatenate
 from symgrad.ops.arrays.views import reshape
 from symgrad.ops.control import call, result, scan
 from symgrad.ops.declare import leaves
+from symgrad.options import memory_amount
 from symgrad.trace.state import Trace, passing
 from symgrad.trace.tracer import Tracer
 from symgrad.transforms.build import input_like, make, rows_from
 from symgrad.transforms.derive.control import Pulled, levels, square_runs
 from symgrad.transforms.derive.vjp import Cotangent
 from symgrad.transforms.tuned import RUNS_DEEP
-
-UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "ki": 2**10, "mi": 2**20, "gi": 2**30}
-
-
-def memory_amount(memory: str | int) -> int:
-    """Read an amount of memory.
-
-    >>> memory_amount("64 KiB"), memory_amount("1MB"), memory_amount(100)
-    (65536, 1000000, 100)
-    """
-    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmg]?i?)b?\s*", str(memory).lower())
-    if found is None or found[2] not in UNITS:
-        raise ArgumentValueError(
-            f"memory={memory!r} is no amount of memory", instead='"1MB", "64 KiB", or bytes as a number',
-        )
-    return int(float(found[1]) * UNITS[found[2]])
 
 
 def lengths(checkpoint: Any, steps: Any, state: Sequence[Node]) -> list[int]:
