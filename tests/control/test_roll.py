@@ -581,12 +581,13 @@ def test_the_threshold_and_the_memory_of_loops_that_are_found():
     assert lengths(stable(all_fit, [1.0], sg.Options(roll=4))) == [40]
     with pytest.raises(sg.SymgradError, match=r"Options\(roll=3\)"):
         sg.Options(roll=3)
-    for paths in ("a", None, 0, -1, 2.5, True):
+    settings: tuple[dict[str, Any], ...] = tuple([{"paths": n} for n in ("a", None, 0, -1, 2.5, True)])
+    for given in settings:
         with pytest.raises(sg.SymgradError, match=r"Options\(paths=(.|\n)*a number of paths, from 1 on"):
-            sg.Options(paths=paths)
-    for memory in ("foo", -5, "1 parsec"):
+            sg.Options(**given)
+    for amount in ("foo", -5, "1 parsec"):
         with pytest.raises(sg.SymgradError, match="is no amount of memory"):
-            sg.Options(memory=memory)
+            sg.Options(memory=amount)
     with pytest.raises(sg.SymgradError, match="is less than any runs keep"):
         sg.grad(f, options=sg.Options(memory=10))(x)
 

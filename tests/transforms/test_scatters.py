@@ -373,7 +373,7 @@ def test_sums_at_known_places_are_joined(f: Any) -> None:
         slope = sg.grad(lambda x, n=n: np.sum(np.sin(f(x, n))))
         slope(x)
         peaks.append(slope.memory().peak / f(x, n).size)
-    assert f is meeting or peaks[1] <= 100  # a few arrays, and not one for each write
+    assert f is meeting or peaks[1] <= 140  # a few arrays, and not one for each write
     sg.check_grads(lambda x: np.sum(np.sin(f(x, 7))), (x[:7],))
 
 

@@ -92,10 +92,10 @@ def canonical(dim: Any) -> Any:
     """
     import sympy
 
-    if any(part.is_Add for each in dim.atoms(sympy.Mul) for part in each.args):
-        dim = dim.expand()
     choices = dim.atoms(sympy.Min, sympy.Max, sympy.Mod, sympy.floor, sympy.ceiling)
-    sampled = _sampled(dim) if choices else None
+    if not choices:
+        return dim.expand() if any(part.is_Add for each in dim.atoms(sympy.Mul) for part in each.args) else dim
+    sampled = _sampled(dim)
     if sampled is None:
         return dim
     n, least, period, values = sampled

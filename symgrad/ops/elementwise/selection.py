@@ -31,26 +31,6 @@ where = elementwise(
     edges=((True, nan, 1.0), (False, nan, 1.0), (True, -0.0, inf), (False, 1.0, -inf)))
 
 
-def _kept(used: Any, fine: Any, x: Any) -> Any:
-    """Return x where it is used, or fine; else 0."""
-    x = np.asarray(x)
-    return np.where(np.logical_or(used, fine), x, x.dtype.type(0))
-
-
-def _kept_dtype(used: np.dtype[Any], fine: np.dtype[Any], x: np.dtype[Any]) -> np.dtype[Any]:
-    if (used.kind, fine.kind) != ("b", "b"):
-        raise DtypeError(f"if_used of {used.name}, {fine.name}, {x.name}: two bools are needed")
-    return x
-
-
-if_used = elementwise(
-    name="if_used", numpy=_kept, arity=3, result=_kept_dtype, used=lambda _y, used, _fine, _x: (None, None, used),
-    vjp=lambda g, _y, used, fine, _x: (None, None, OPS["if_used"](used, fine, g)),
-    c={"f": "({0} || {1}) ? {2} : ({t})0"}, sample=(booleans(), booleans(), normal()),
-    edges=((True, False, nan), (False, True, inf), (False, False, nan), (False, False, inf), (True, True, -0.0)),
-    doc="A cotangent's part where the cotangent is not 0, or the slope is finite: else 0. Derivatives are so, too.")
-
-
 @answers(np.where)
 def where_answer(condition: Any, /, *branches: Any) -> Any:
     """As `numpy.where` with three arguments; Python's numbers are weak."""
@@ -118,3 +98,7 @@ slope_of = elementwise(
 stop = elementwise(
     name="stop_gradient", numpy=_unchanged, result=lambda x: x, nondiff=True, c={"fiub": "{0}"},
     sample=integers(-3, 3))
+
+is_used = elementwise(
+    name="is_used", numpy=_unchanged, result=lambda x: x, nondiff=True, c={"b": "{0}"}, sample=booleans(),
+    doc="A Boolean itself, which says of a cotangent that it is not 0, and so may be used.")

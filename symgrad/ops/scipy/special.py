@@ -342,6 +342,8 @@ _MOMENTS: dict[str, Callable[..., Any]] = {
 
 def _boxcox(x: Any, lmbda: Any) -> Any:
     """Return (x^lmbda - 1) / lmbda by the logarithm, where there is one."""
+    if not is_traced(x) and np.all(x):
+        return power_less_one(np.log(x), lmbda)
     with np.errstate(divide="ignore"):  # of a number that is 0
         return np.where(
             (x == 0) & (lmbda > 0), (np.power(x, lmbda) - 1) / lmbda, power_less_one(np.log(x), lmbda))

@@ -24,7 +24,7 @@ from symgrad.ops.arrays.views import broadcast_to, place
 from symgrad.ops.batched import each
 from symgrad.ops.declare.traits import AND, NOT, OR, chooses, traits
 from symgrad.ops.elementwise.logical import logical_not
-from symgrad.ops.elementwise.selection import if_used
+from symgrad.ops.elementwise.selection import is_used
 from symgrad.trace.state import Trace
 from symgrad.trace.tracer import Tracer
 from symgrad.transforms.build import array, known, literal, make, truth_table
@@ -177,7 +177,17 @@ def kept(trace: Trace, guard: Guard, slope: Any, part: Any, *, linear: bool = Fa
     Of a `linear` map the cotangents may be tangents that are not finite: slopes of 0 are left out, too.
     """
     fine = np.isfinite(slope)
-    return if_used(conjunction(trace, guard), np.logical_and(fine, np.not_equal(slope, 0)) if linear else fine, part)
+    fine = np.logical_and(fine, np.not_equal(slope, 0)) if linear else fine
+    return np.where(np.logical_or(is_used(conjunction(trace, guard)), fine), part, np.zeros((), part.dtype))
+
+
+def use_of(node: Node) -> Node | None:
+    """Return by what guard a node was `kept`; None of any other."""
+    if not chooses(node.op):
+        return None
+    condition = node.inputs[0]
+    asked = condition.inputs if truth_table(condition) == OR else (condition,)
+    return next((one.inputs[0] for one in asked if one.op is is_used), None)
 
 
 def unselected(trace: Trace, value: Any, guard: Guard) -> Any:

@@ -25,7 +25,7 @@ from symgrad.ops.arrays.views import place, unbroadcast
 from symgrad.ops.control import differentiated, result
 from symgrad.ops.declare import leaves
 from symgrad.ops.declare.traits import chooses
-from symgrad.ops.elementwise.selection import if_used, slope_of
+from symgrad.ops.elementwise.selection import slope_of
 from symgrad.trace.constants import constant
 from symgrad.trace.state import Trace, passing
 from symgrad.trace.tracer import Tracer
@@ -33,6 +33,7 @@ from symgrad.transforms.build import make, opened_program, shaped
 from symgrad.transforms.derive.guards import (
     Guard,
     both,
+    conditions,
     either,
     fitting,
     followed,
@@ -43,6 +44,7 @@ from symgrad.transforms.derive.guards import (
     passed,
     selected,
     unselected,
+    use_of,
 )
 from symgrad.transforms.derive.poles import Poles, leaves_out, meant, moves
 from symgrad.transforms.derive.rules import rule
@@ -265,11 +267,12 @@ def pulled(
     if total.partial and not lazy and node in poles.behind:
         total = _nonzero(total)
     picks = chooses(op)
-    chosen = total.chosen or picks or op is if_used
+    chosen = total.chosen or picks
     guarded = bool(total.guard) or op.used is not None or (moves(meant(node)) and leaves_out(node))
     wanted = [picks or (guarded and i in poles.behind) for i in node.inputs]
-    steep, soft = bool(total.guard) and poles.at(node), total.soft or op is if_used
-    selects = steep or (chosen and not keeps_zeros(node) and op is not if_used)
+    use = use_of(node)
+    steep, soft = bool(total.guard) and poles.at(node), total.soft or use is not None
+    selects = steep or (chosen and not keeps_zeros(node) and use is None)
     inputs = [Tracer(i, trace) for i in node.inputs]
     y = Tracer(node, trace)
     if steep and meant(node).regular:
@@ -302,6 +305,8 @@ def pulled(
         each = rule(op)(Tracer(constant(trace, 1, node.dtype), trace), y, *inputs, **named)
         each = each if isinstance(each, tuple) else (each,)
     guards = passed(trace, node, total.guard if chosen or any(wanted) or steep else (), wanted)
+    if use is not None:  # its own condition says more than when a derivative is used
+        guards = [both(total.guard, conditions(trace.graph, use))] * len(guards)
     for k, (read, part) in enumerate(zip(node.inputs, parts, strict=True)):
         if read not in active or part is None:
             continue

@@ -224,6 +224,7 @@ CHEAPER = Table(
     rule(lambda x, dtype: ops.astype(x, dtype=dtype), lambda x: x, dtype=PARAM, kinds=ANY),
     rule(lambda x: ops.stop_gradient(x), lambda x: x, kinds=ANY),  # everything is derived by now
     rule(lambda x: ops.slope_of(x), lambda x: x),
+    rule(lambda x: ops.is_used(x), lambda x: x, kinds="b"),
 
     # choices
     rule(lambda c, x, y: np.where(viewed(c), x, y), lambda x: x, c=NUMBER, kinds=ANY, when=lambda c: c),
