@@ -141,5 +141,7 @@ def test_shapes_that_fit_for_some_sizes_say_for_which() -> None:
         with pytest.raises(SymgradError, match="it needs a compilation of its own") as caught:
             sg.jit(fun, specs="f64[n]")(np.ones(size))
         assert why in str(caught.value)
+    with pytest.raises(SymgradError, match="negative dimensions are not allowed: 1 - n"):
+        sg.jit(lambda x: np.ones(1 - x.shape[0]), specs="f64[n]")(np.ones(3))
     with pytest.raises(SymgradError, match=r"shapes \(n,\), \(m,\) do not broadcast together"):
         sg.jit(lambda x, y: x + y, specs=("f64[n]", "f64[m]"))(np.ones(2), np.ones(3))

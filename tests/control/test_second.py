@@ -96,3 +96,42 @@ def test_a_padded_batch_of_loops_that_nobody_uses() -> None:
     x, mask = np.array([0.5, 0.0, 2.0, 0.0]), np.array([True, False, True, False])
     for each in (sg.hessian(norm), sg.jacrev(sg.grad(norm))):
         np.testing.assert_allclose(each(x, mask), np.zeros((4, 4)), atol=1e-15)
+
+
+UNUSED: dict[str, Callable[[Any], Any]] = {
+    "fori_loop": lambda x: sg.fori_loop(0, 3, lambda _, t: t * np.sqrt(t), x),
+    "while_loop": lambda x: sg.while_loop(
+        lambda s: s[1] < 3, lambda s: (s[0] * np.sqrt(s[0]), s[1] + 1), (x, 0), max_steps=5)[0],
+    "a norm": lambda x: looped(lambda _, t: (t * np.linalg.norm(np.stack([t, x])),), 3, x)[0],
+    "sixty rounds": lambda x: rounds(lambda t: t * np.sqrt(t), 60, x),
+    "inside": lambda x: looped(lambda _, t: (np.where(t > 0, t * np.sqrt(t), t),), 3, x)[0],
+}
+
+
+def rounds(step: Callable[[Any], Any], count: int, x: Any) -> Any:
+    for _ in range(count):
+        x = step(x)
+    return x
+
+
+@pytest.mark.parametrize("name", UNUSED)
+def test_hessians_where_no_round_is_used(name: str) -> None:
+    f = lambda x: np.where(x > 0, UNUSED[name](x), np.cos(x))  # noqa: E731
+    for order in ("reverse of reverse", "forward of reverse"):
+        np.testing.assert_allclose(sg.jit(ORDERS[order](f))(0.0), -1.0, rtol=1e-14)
+
+
+def test_what_has_no_slope_by_elements_is_cut_where_a_slope_is_not_finite() -> None:
+    """A loop whose other result nobody uses, with a system of equations in it: the Hessian is symmetric."""
+    a = np.array([[2.0, 0.0], [1.0, 1.0]])
+
+    def f(x: Any) -> Any:
+        def step(state: Any, _: Any) -> Any:
+            s, t = state
+            return (np.linalg.solve(a, t) * (x + t), (t + s) * t), None
+
+        return sg.scan(step, (x, x), None, length=3)[0][0][1]
+
+    x = np.array([0.3, 0.0])
+    for each in (sg.hessian(f), sg.jacrev(sg.grad(f)), sg.jacfwd(sg.jacfwd(f))):
+        np.testing.assert_allclose(each(x), [[0.0, -0.324], [-0.324, 0.0]], rtol=1e-12, atol=1e-14)

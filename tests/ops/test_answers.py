@@ -242,6 +242,18 @@ def test_reduce_of_few_elements(ufunc: np.ufunc) -> None:
         assert sg.grad(ufunc.reduce)(x[:1]) == -1
 
 
+def test_all_bits_are_the_identity_of_unsigned_integers() -> None:
+    u = np.array([200, 100], np.uint8)
+    calls = [
+        lambda u: np.bitwise_and.reduce(u, axis=()), lambda u: np.bitwise_and.reduce(u[:0]),
+        lambda u: np.bitwise_and.reduce(u, where=u > 150), lambda u: np.multiply.reduce(u[:0]),
+    ]
+    for call in calls:
+        found, wanted = sg.jit(call)(u), call(u)
+        np.testing.assert_array_equal(found, wanted)
+        assert np.asarray(found).dtype == np.asarray(wanted).dtype
+
+
 def called(call: Any, *args: Any) -> Any:
     """Return what a call returns, or the type of its error."""
     try:

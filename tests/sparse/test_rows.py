@@ -97,6 +97,8 @@ USES: dict[str, Any] = {
     "columns of rows": lambda E, i, j: (
         np.sum(E[i, :, None] ** 2) + np.sum(E[:, 1:][j] ** 3) + np.sum(np.sin(E[i, None])) + np.sum(E[j, ::-2] ** 2)
         + np.sum(E[:, 2][i] ** 2)),
+    "stretched": lambda E, i, j: np.sum(
+        np.sin(np.broadcast_to(E[:, :1], (50, 4))[i]) * np.broadcast_to(E[:, None], (50, 3, 4))[j[0, 0]]),
     "vmap": lambda E, i, _: np.sum(sg.vmap(lambda k: np.sin(E[k]))(i)),
     "within jit": lambda E, i, j: sg.jit(lambda E: np.sum(np.sin(E[i])))(E) + np.sum(E[j] ** 2),
     "a loop": lambda E, i, _: np.sum(sum(np.sin(E[i[k]] * k) for k in range(3))),

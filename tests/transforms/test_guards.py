@@ -11,6 +11,7 @@ import scipy.special
 import symgrad as sg
 from symgrad.ir.node import Graph
 from symgrad.ops.declare.forms import OPS
+from symgrad.trace.numpy import protocols  # noqa: F401 - what traced values answer
 from symgrad.trace.state import Trace, tracing
 from symgrad.transforms.build import literal, make
 from symgrad.transforms.derive.guards import conditions, either, negation

@@ -51,8 +51,8 @@ def checked_shape(shape: Any) -> Shape:
     as those of slices are, ``Max(0, n - 1)``, so that ``np.ones(n - 1)`` and ``x[1:]`` have one shape.
     """
     for extent in shape if isinstance(shape, (tuple, list)) else (shape,):
-        if hasattr(extent, "dim"):
-            extent.owner.greater(extent.dim, 0, "a shape", strictly=False, unless=True)
+        if hasattr(extent, "dim") and not extent.owner.greater(extent.dim, 0, "a shape", strictly=False, unless=True):
+            raise ShapeError(f"negative dimensions are not allowed: {extent.dim}")
     found = dims(shape)
     if any(type(d) is int and d < 0 for d in found):
         raise ShapeError(f"negative dimensions are not allowed: {shapes.show(found)}")

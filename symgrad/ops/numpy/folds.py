@@ -96,7 +96,9 @@ def reduced(
     chosen = None
     if where is not True:
         chosen = np.reshape(np.moveaxis(np.broadcast_to(lift(where).astype(bool), a.shape), axes, front), laid)
-    start = ufunc.identity if initial is UNSET else initial
+    start = initial
+    if initial is UNSET:
+        start = None if ufunc.identity is None else np.array(ufunc.identity).astype(elements.dtype)  # -1 is all bits
     if start is None and chosen is not None:
         raise ArgumentValueError(
             f"reduction operation '{name}' does not have an identity, so to use a where mask one has to specify "

@@ -629,13 +629,15 @@ def seeded(
             here, there = one.beyond(Tracer(bar, trace)), seeds.get(output)
             seeds[output] = here if there is None else Cotangent(
                 there.value + here.value, (), there.chosen or here.chosen, there.partial and here.partial,
+                unit=there.unit and here.unit,
             )
     return seeds
 
 
 def _either(one: Cotangent | None, other: Cotangent) -> Cotangent:
     """Return what is known of a cotangent that is one or the other."""
-    return other if one is None else Cotangent(None, (), one.chosen or other.chosen, one.partial or other.partial)
+    return other if one is None else Cotangent(
+        None, (), one.chosen or other.chosen, one.partial or other.partial, unit=one.unit and other.unit)
 
 
 def _held_zeros(zero: Sequence[bool], **held: Program) -> list[bool]:

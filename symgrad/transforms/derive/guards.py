@@ -171,13 +171,8 @@ def selected(trace: Trace, guard: Guard, part: Any) -> Any:
     return np.where(conjunction(trace, guard), part, np.zeros((), part.dtype))
 
 
-def kept(trace: Trace, guard: Guard, slope: Any, part: Any, *, linear: bool = False) -> Any:
-    """Set what is made of a cotangent to zero where that is 0 and the slope is not finite: so it keeps its derivative.
-
-    Of a `linear` map the cotangents may be tangents that are not finite: slopes of 0 are left out, too.
-    """
-    fine = np.isfinite(slope)
-    fine = np.logical_and(fine, np.not_equal(slope, 0)) if linear else fine
+def kept(trace: Trace, guard: Guard, fine: Any, part: Any) -> Any:
+    """Set what is made of a cotangent to zero where that is 0 and its slope is not `fine`: its derivative it keeps."""
     return np.where(np.logical_or(is_used(conjunction(trace, guard)), fine), part, np.zeros((), part.dtype))
 
 

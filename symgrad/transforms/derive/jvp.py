@@ -54,7 +54,8 @@ def pullback(
     program, trace = opened_program(program)
     names = names or [f"y{k}_bar" for k in of]
     bars = [fresh(trace, name, program.outputs[k]) for name, k in zip(names, of, strict=True)]
-    known = [Cotangent(None, (), False, units and bar.shape != ()) for bar in bars]
+    apart = [units and bar.shape != () for bar in bars]
+    known = [Cotangent(None, partial=one, unit=one) for one in apart]
     seeds = seeded(trace, [program.outputs[k] for k in of], bars, known)
     inputs = [program.inputs[k] for k in wrt]
     with passing(trace):

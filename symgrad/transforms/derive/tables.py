@@ -10,12 +10,14 @@ A row that `np.where` leaves out wherever it is used was not taken, as behind th
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial, reduce
 from typing import Any
 
 import numpy as np
 
+from symgrad.errors import ShapeError
 from symgrad.ir.graphs import reachable
 from symgrad.ir.index import shapes
 from symgrad.ir.index.notation import Access, linear
@@ -130,7 +132,10 @@ def rows_first(program: Program, wrt: Iterable[int]) -> Program:
         count = shapes.size(at.shape)
         rows = make(graph, node.op, table, make(graph, reshape, at, shape=(count,)), axes=(0,))
         for view in views:
-            rows = _of_rows(graph, view, rows, count)
+            changed = _of_rows(graph, view, rows, count)
+            if changed is None:
+                return copied(graph, node, inputs)
+            rows = changed
         return rows if rows.shape == node.shape else make(graph, reshape, rows, shape=node.shape)
 
     return rebuild(program, rewrite, new=new) if found else program
@@ -148,8 +153,8 @@ def _keeps_rows(node: Node) -> bool:
     return own == linear(first) and all(i is not None and all(a is not first for a, _ in i.terms) for i in rest)
 
 
-def _of_rows(graph: Graph, view: Node, rows: Node, count: Any) -> Node:
-    """Make a view of some rows in the place of all."""
+def _of_rows(graph: Graph, view: Node, rows: Node, count: Any) -> Node | None:
+    """Make a view of some rows in the place of all; None where it cannot be."""
     all_of_them = view.shape[0]
 
     def fewer(value: Any) -> Any:
@@ -157,10 +162,12 @@ def _of_rows(graph: Graph, view: Node, rows: Node, count: Any) -> Node:
             return (count if value[0] == all_of_them else (0, count, 1), *value[1:])
         return value
 
-    same = make(graph, view.op, rows, **view.named)
-    if same.shape == (count, *view.shape[1:]):
-        return same
-    return make(graph, view.op, rows, **{name: fewer(value) for name, value in view.named.items()})
+    for named in (view.named, {name: fewer(value) for name, value in view.named.items()}):
+        with suppress(ShapeError):
+            made = make(graph, view.op, rows, **named)
+            if made.shape == (count, *view.shape[1:]):
+                return made
+    return None
 
 
 def _of_one(node: Node, made: Container[Node], foreign: Container[Node]) -> bool:

@@ -8,7 +8,7 @@ a cotangent *is* 0 where its guard is false.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import repeat
 from typing import Any, NamedTuple
@@ -62,6 +62,7 @@ class Cotangent(NamedTuple):
             that it is not 0, and is made where one is asked for: what moves elements moves no condition beside them.
         soft: its guard is such a one. What is 0 may have a derivative all the same: it is selected only where a slope
             is not finite, and what is derived of it likewise.
+        unit: what is 0 in it is so of a unit vector, which is a constant.
     """
 
     value: Any
@@ -69,10 +70,12 @@ class Cotangent(NamedTuple):
     chosen: bool = False
     partial: bool = False
     soft: bool = False
+    unit: bool = False
 
     def beyond(self, value: Any) -> Cotangent:
         """Go on with it on the other side of a program's border, where the conditions of its guard are not known."""
-        return Cotangent(value, (), self.chosen, self.partial or self.chosen or bool(self.guard))
+        return Cotangent(
+            value, (), self.chosen, self.partial or self.chosen or bool(self.guard), unit=self.unit and not self.guard)
 
 
 def gradient(
@@ -201,7 +204,7 @@ def _nonzero(part: Cotangent) -> Cotangent:
     """Make the guard of a cotangent that is partial."""
     if not part.partial or part.guard:
         return part
-    return Cotangent(part.value, (np.not_equal(part.value, 0).node,), part.chosen, soft=True)
+    return Cotangent(part.value, (np.not_equal(part.value, 0).node,), part.chosen, soft=not part.unit)
 
 
 def _gathered_cotangents(trace: Trace, node: Node, arrived: dict[Node, list[Cotangent]], poles: Poles) -> None:
@@ -249,7 +252,7 @@ def meet(trace: Trace, parts: list[Cotangent], poles: Poles, node: Node) -> Cota
         total = total + value
     chosen = any(part.chosen for part in parts)
     if all(part.partial and not part.guard for part in parts):
-        return Cotangent(total, (), chosen, True)
+        return Cotangent(total, (), chosen, True, unit=all(part.unit for part in parts))
     if not all(part.guard or part.partial for part in parts):
         return Cotangent(total)
     parts = [_nonzero(part) for part in parts]
@@ -281,7 +284,7 @@ def pulled(
         for k, (x, guard) in enumerate(zip(inputs, own, strict=True)):
             if guard and x.node in factors and x.dtype.kind == "f" and poles.is_wild(x.node):
                 # 0 where it is not used, before it is multiplied and added
-                inputs[k] = kept(trace, guard, x, x) if soft else selected(trace, guard, x)
+                inputs[k] = kept(trace, guard, np.isfinite(x), x) if soft else selected(trace, guard, x)
         y = op(*inputs, **node.named)
     if isinstance(op, Composite) and op.override:
         trace.graph.rules[op.override if node.line is None else f"{op.override} at {node.line}"] = None
@@ -300,10 +303,9 @@ def pulled(
     parts = parts if isinstance(parts, tuple) else (parts,)
     if len(parts) != len(inputs):
         raise NoGradient(f"the rule of {op.name} gives {len(parts)} cotangents, not {len(inputs)}", line=node.line)
-    each: Any = None  # the slopes, by which it is decided what is selected
-    if soft and selects and isinstance(op, Elementwise):
-        each = rule(op)(Tracer(constant(trace, 1, node.dtype), trace), y, *inputs, **named)
-        each = each if isinstance(each, tuple) else (each,)
+    fine: Any = None
+    if soft and selects and (isinstance(op, Elementwise) or not meant(node).regular):
+        fine = _fine(trace, node, parts, lambda one: rule(op)(one, y, *inputs, **named), linear=linear)
     guards = passed(trace, node, total.guard if chosen or any(wanted) or steep else (), wanted)
     if use is not None:  # its own condition says more than when a derivative is used
         guards = [both(total.guard, conditions(trace.graph, use))] * len(guards)
@@ -315,15 +317,40 @@ def pulled(
         guard = guards[k]
         if total.guard and isinstance(op, Composite):
             guard = both(guard, followed(trace, part.node, total.value.node, total.guard))
-        if guard and selects and each is not None:
-            part = kept(trace, guard, each[k], part, linear=linear)  # noqa: PLW2901 - the same cotangent, guarded
-        elif guard and selects and not (soft and meant(node).regular):
+        if guard and selects and fine is not None:
+            part = kept(trace, guard, fine[k], part)  # noqa: PLW2901 - the same cotangent, guarded
+        elif guard and selects and not soft:
             part = selected(trace, guard, part)  # noqa: PLW2901
         guard = guard if not lazy and (chosen or wanted[k]) else ()  # in front of no pole it is not needed
         if wanted[k] and part.node.shape != read.shape:
             guard = one_condition(trace, guard)
         guard = fitting(trace, guard, read.shape, part.node)
-        yield read, Cotangent(unbroadcast(part, read.shape), guard, chosen, lazy, soft and bool(guard))
+        part = unbroadcast(part, read.shape)  # noqa: PLW2901 - of a stretched operand the sum
+        yield read, Cotangent(part, guard, chosen, lazy, soft and bool(guard), lazy and total.unit)
+
+
+def _fine(
+    trace: Trace, node: Node, parts: Sequence[Any], of: Callable[[Any], Any], *, linear: bool,
+) -> list[Any]:
+    """Say of each cotangent of an op's inputs where it may stay although what arrives is 0: where slopes are finite.
+
+    Those of a `linear` map's may be tangents that are not finite, of which no condition may be made: there slopes of 0
+    are left out, too.
+    """
+    if not isinstance(node.op, Elementwise) and not linear:
+        return [None if not isinstance(part, Tracer) else np.isfinite(part) for part in parts]
+    one: Any = Tracer(constant(trace, 1, node.dtype), trace)
+    slopes = of(one if isinstance(node.op, Elementwise) else np.ones_like(Tracer(node, trace)))
+    found: list[Any] = []
+    for slope in slopes if isinstance(slopes, tuple) else (slopes,):
+        if not isinstance(slope, Tracer):
+            found.append(None)
+        elif isinstance(node.op, Elementwise):
+            fine = np.isfinite(slope)
+            found.append(np.logical_and(fine, np.not_equal(slope, 0)) if linear else fine)
+        else:
+            found.append(np.all(np.isfinite(slope)))
+    return found
 
 
 def tangent(trace: Trace, value: Node, of: Any, along: Any) -> Any:
