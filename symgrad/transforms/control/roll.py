@@ -212,7 +212,6 @@ class _RepeatLoop:
         ])
         return 2 * (len(self.wanted) - one_each - put_together) + rows + 4 * len(self.moving) < len(own)
 
-
     def _in_turn(self, program: Program) -> set[Node]:
         """Return what a concatenation, or a sum that goes on, has in the order of the steps."""
         places = {node: (j, k) for k, copy in enumerate(self.copies) for j, node in enumerate(copy)}
