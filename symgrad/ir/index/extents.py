@@ -151,7 +151,10 @@ def meeting(one: Any, other: Any) -> Meeting | None:
     """
     import sympy
 
-    gap = canonical(sympy.sympify(one - other))
+    gap = one - other
+    if not hasattr(gap, "free_symbols"):
+        return None
+    gap = canonical(gap)
     symbols = sorted(gap.free_symbols, key=str)
     sampled = _sampled(gap)
     if sampled is not None:
@@ -165,8 +168,10 @@ def meeting(one: Any, other: Any) -> Meeting | None:
         first = zeros[0] % every
         start = max([k + 1 for k in range(least) if values[k] != 0 and (k - first) % every == 0], default=0)
         return Meeting({n: start}, sympy.Mod(n - first, every) if every > 1 else None)
+    if not symbols:
+        return Meeting({}) if gap == 0 else None
     found = next((k for k in LEAST if _is_zero(gap, dict.fromkeys(symbols, k))), None)
-    if found is None or not symbols:
+    if found is None:
         return None
     each = dict.fromkeys(symbols, found)
     for s in symbols:
@@ -218,6 +223,8 @@ class _Growth(NamedTuple):
 
 def _growth(e: Any) -> _Growth | None:
     """Find how an extent grows; None where it has products of the unknown, or too many lines."""
+    import sympy
+
     if e.is_Symbol:
         return _Growth(frozenset({fraction(1)}), 0)
     if e.is_Rational:
@@ -227,12 +234,12 @@ def _growth(e: Any) -> _Growth | None:
         _, whole = parts
         by = fraction(int(e.args[0].p), int(e.args[0].q))
         return whole and whole._replace(slopes=frozenset([by * s for s in whole.slopes]), off=abs(by) * whole.off)
-    known = [part for part in parts if part is not None]
-    if len(known) < len(parts) or kind not in {"Add", "Max", "Min", "floor", "ceiling", "Mod"}:
+    known, rounds = [part for part in parts if part is not None], isinstance(e, (sympy.floor, sympy.ceiling))
+    if len(known) < len(parts) or not (rounds or kind in {"Add", "Max", "Min", "Mod"}):
         return None
     first = known[0]
     least, period = max([part.least for part in known]), lcm(*[part.period for part in known])
-    if kind in {"floor", "ceiling"}:
+    if rounds:
         steps = lcm(period, *[s.denominator * period for s in first.slopes])
         return first._replace(off=first.off + 1, period=steps)
     if kind == "Mod":

@@ -216,7 +216,7 @@ class _RepeatLoop:
         """Return what a concatenation, or a sum that goes on, has in the order of the steps."""
         places = {node: (j, k) for k, copy in enumerate(self.copies) for j, node in enumerate(copy)}
         together = [[_part_of(part, one.param("axis")) for part in one.inputs]
-                    for one in program.nodes() if one.op is concatenate]
+                    for one in program.nodes() if _concatenates(one)]
         found: set[Node] = set()
         for parts in (*together, *[parts for _, parts in _folds(program)]):
             for first, end in _row_runs([places.get(part) for part in parts]):
@@ -224,9 +224,17 @@ class _RepeatLoop:
         return found
 
 
+def _concatenates(node: Node) -> bool:
+    return node.op is concatenate
+
+
+def _is_row(node: Node) -> bool:
+    return node.op is expand_dims
+
+
 def _part_of(part: Node, axis: int) -> Node:
     """Return what is a row of what is stacked along an axis, or the part that is concatenated."""
-    return part.inputs[0] if part.op is expand_dims and part.param("axes") == (axis,) else part
+    return part.inputs[0] if _is_row(part) and part.param("axes") == (axis,) else part
 
 
 def _folds(program: Program) -> list[tuple[list[Node], list[Node]]]:
@@ -245,12 +253,15 @@ def _folds(program: Program) -> list[tuple[list[Node], list[Node]]]:
 def _joins(program: Program) -> set[Node]:
     """Return the nodes that put values together: rows that concatenations alone read, and sums that go on."""
     nodes = program.nodes()
-    found = {node for node in nodes if node.op in (expand_dims, concatenate, assemble)}
+    found = {node for node in nodes if node.op in _JOINING}
     for node in nodes:
-        if node.op is not concatenate:
-            found.difference_update([one for one in node.inputs if one.op is expand_dims])
-    found.difference_update([node for node in program.outputs if node.op is expand_dims])
+        if not _concatenates(node):
+            found.difference_update([one for one in node.inputs if _is_row(one)])
+    found.difference_update([node for node in program.outputs if _is_row(node)])
     return found.union(*[nodes for nodes, _ in _folds(program)])
+
+
+_JOINING = frozenset([expand_dims, concatenate, assemble])
 
 
 def _steps(nodes: Sequence[Node]) -> list[Node]:
@@ -646,7 +657,7 @@ def _even_step(places: Sequence[int]) -> int:
 
 def joined(graph: Graph, node: Node, inputs: tuple[Node, ...]) -> Node:
     """Copy a node; rows of one array that are put together again are that array, or a part of it."""
-    if node.op is concatenate:
+    if _concatenates(node):
         return _concatenated(graph, list(inputs), node.param("axis"))
     if node.op is assemble:
         return _assembled(graph, node, inputs)
