@@ -14,7 +14,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import product
-from typing import Any
+from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -204,7 +205,8 @@ class _RepeatLoop:
         if large and len(own) <= STRAIGHT_NODES and all(isinstance(node.op, Elementwise) for node in self.copies[-1]):
             return False  # one sweep over memory serves all steps
         rows = sum([1 + len(own_runs) for own_runs in runs])
-        joins, in_turn = _joins(program), self._in_turn(program)
+        joins, parts = _joins(program)
+        in_turn = self._in_turn(parts)
         put_together = sum([  # as rows that follow each other, they are one array
             node not in ends and joins.issuperset(readers)
             and (node in in_turn or all(one.op is assemble for one in readers))
@@ -212,15 +214,13 @@ class _RepeatLoop:
         ])
         return 2 * (len(self.wanted) - one_each - put_together) + rows + 4 * len(self.moving) < len(own)
 
-    def _in_turn(self, program: Program) -> set[Node]:
-        """Return what a concatenation, or a sum that goes on, has in the order of the steps."""
+    def _in_turn(self, parts: Sequence[Sequence[Node]]) -> set[Node]:
+        """Return what is put together in the order of the steps."""
         places = {node: (j, k) for k, copy in enumerate(self.copies) for j, node in enumerate(copy)}
-        together = [[_part_of(part, one.param("axis")) for part in one.inputs]
-                    for one in program.nodes() if _concatenates(one)]
         found: set[Node] = set()
-        for parts in (*together, *[parts for _, parts in _folds(program)]):
-            for first, end in _row_runs([places.get(part) for part in parts]):
-                found.update(parts[first:end] if end > first + 1 else ())
+        for own in parts:
+            for first, end in _row_runs([places.get(part) for part in own]):
+                found.update(own[first:end] if end > first + 1 else ())
         return found
 
 
@@ -237,28 +237,51 @@ def _part_of(part: Node, axis: int) -> Node:
     return part.inputs[0] if _is_row(part) and part.param("axes") == (axis,) else part
 
 
-def _folds(program: Program) -> list[tuple[list[Node], list[Node]]]:
-    """Find what takes values in one after the other, as ``sum(values)``: its nodes, and the values."""
-    found: dict[Node, tuple[list[Node], list[Node]]] = {}
+class _Joined(NamedTuple):
+    """What a program puts together.
+
+    Attributes:
+        by: the nodes that do: rows that concatenations alone read, and sums that go on, as ``sum(values)``.
+        parts: for each concatenation and each such sum the values, in order.
+    """
+
+    by: set[Node]
+    parts: list[list[Node]]
+
+
+_joined_in: WeakKeyDictionary[Program, _Joined] = WeakKeyDictionary()
+
+
+def _joins(program: Program) -> _Joined:
+    found = _joined_in.get(program)
+    if found is not None:
+        return found
+    by, parts = set[Node](), list[list[Node]]()
+    chains: dict[Node, tuple[list[Node], list[Node]]] = {}
+    others, row = {*program.outputs}, expand_dims
     for node in program.nodes():
-        if len(node.inputs) == len("xy") and isinstance(node.op, Elementwise):
-            before, part = node.inputs
-            goes_on = before in found and (before.op, before.line) == (node.op, node.line)
-            nodes, parts = found[node] = found.pop(before) if goes_on else ([], [])
-            nodes.append(node)
-            parts.append(part)
-    return [(nodes, parts) for nodes, parts in found.values() if len(nodes) >= FOLDED]
-
-
-def _joins(program: Program) -> set[Node]:
-    """Return the nodes that put values together: rows that concatenations alone read, and sums that go on."""
-    nodes = program.nodes()
-    found = {node for node in nodes if node.op in _JOINING}
-    for node in nodes:
-        if not _concatenates(node):
-            found.difference_update([one for one in node.inputs if _is_row(one)])
-    found.difference_update([node for node in program.outputs if _is_row(node)])
-    return found.union(*[nodes for nodes, _ in _folds(program)])
+        op, inputs = node.op, node.inputs
+        if op in _JOINING:
+            by.add(node)
+            if _concatenates(node):
+                parts.append([_part_of(part, node.param("axis")) for part in inputs])
+                continue
+        for one in inputs:
+            if one.op is row:
+                others.add(one)
+        if len(inputs) == len("xy") and inputs[0].op is op and isinstance(op, Elementwise):
+            before, part = inputs
+            if before.line == node.line:
+                nodes, values = chains[node] = chains.pop(before, ([before], [before.inputs[1]]))
+                nodes.append(node)
+                values.append(part)
+    by.difference_update([node for node in others if _is_row(node)])
+    for nodes, values in chains.values():
+        if len(nodes) >= FOLDED:
+            by.update(nodes)
+            parts.append(values)
+    found = _joined_in[program] = _Joined(by, parts)
+    return found
 
 
 _JOINING = frozenset([expand_dims, concatenate, assemble])
@@ -346,7 +369,7 @@ def _read(program: Program, place: Mapping[Node, int]) -> tuple[Any, Any]:
 
     Outputs are read behind all of them. What guards look for is 0 where there is none, 1 for False, 2 for True, else 3.
     """
-    end, joins = len(place), _joins(program)
+    end, joins = len(place), _joins(program).by
     last, asked = [-1] * end, np.zeros(end, int)
     for node, k in place.items():  # by their places: the last one stays
         for i in node.inputs if node not in joins else ():
@@ -429,7 +452,7 @@ def unrolled(program: Program, least: int = REPEATED) -> list[str]:
     nodes = _steps(program.nodes())
     if not may_repeat(nodes, least):
         return []
-    place, words, joins = {node: k for k, node in enumerate(nodes)}, copy_words(nodes), _joins(program)
+    place, words, joins = {node: k for k, node in enumerate(nodes)}, copy_words(nodes), _joins(program).by
     found = repeats(nodes, words, least)
     patterns = [(start, Counter(words[start : start + period].tolist())) for start, period, _ in found]
     taken = np.zeros(len(nodes), bool)
