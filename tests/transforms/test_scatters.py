@@ -367,13 +367,14 @@ def meeting(x: Any, n: int) -> Any:
 @pytest.mark.parametrize("f", [assembled, forces, meeting])
 def test_sums_at_known_places_are_joined(f: Any) -> None:
     peaks = []
-    for n in (12, 48):
+    for n in (12, 48, 96):
         x = np.random.default_rng(n).normal(size=n)
         np.testing.assert_allclose(sg.jit(f, static_argnums=1)(x, n), f(x, n), rtol=1e-15, atol=1e-15)
         slope = sg.grad(lambda x, n=n: np.sum(np.sin(f(x, n))))
         slope(x)
         peaks.append(slope.memory().peak / f(x, n).size)
-    assert f is meeting or peaks[1] <= 140  # a few arrays, and not one for each write
+    assert f is meeting or peaks[1] <= (140 if f is forces else 100)  # a few arrays, and not one for each write
+    assert f is meeting or peaks[2] <= peaks[1]  # however many there are
     sg.check_grads(lambda x: np.sum(np.sin(f(x, 7))), (x[:7],))
 
 
