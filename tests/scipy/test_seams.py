@@ -8,7 +8,7 @@ written as a number has none.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache, partial
+from functools import partial
 from typing import Any, NamedTuple
 
 import mpmath as mp
@@ -253,26 +253,19 @@ def points(row: Row) -> np.ndarray[Any, Any]:
     return np.array([v for v in every if row.domain[0] <= v <= row.domain[1]])
 
 
-@cache
-def found() -> dict[str, Any]:
-    """Return value and two derivatives of each, as one compiled function."""
-    def derivatives(function: Any, x: Any) -> tuple[Any, Any, Any]:
-        first = sg.grad(lambda x: np.sum(function(x)))
-        return function(x), first(x), sg.grad(lambda x: np.sum(first(x)))(x)
-
-    written = {name: row.written for name, row in ROWS.items()}
-    every = sg.jit(lambda x: {name: derivatives(f, x[name]) for name, f in written.items()})
-    result: dict[str, Any] = every({name: points(row) for name, row in ROWS.items()})
-    return result
+def derivatives(function: Callable[[Any], Any], x: Any) -> tuple[Any, Any, Any]:
+    first = sg.grad(lambda x: np.sum(function(x)))
+    return function(x), first(x), sg.grad(lambda x: np.sum(first(x)))(x)
 
 
 @pytest.mark.parametrize("name", ROWS)
 def test_all_of_the_slope(name: str) -> None:
     row = ROWS[name]
+    at = points(row)
     with mp.workdps(60):
-        for order, got in enumerate(found()[name]):
+        for order, got in enumerate(sg.jit(partial(derivatives, row.written))(at)):
             want = [mp.diff(row.exact, mpf(float(x)), order, relative=abs(x) > 1)
-                    if order else row.exact(mpf(float(x))) for x in points(row)]
+                    if order else row.exact(mpf(float(x))) for x in at]
             np.testing.assert_allclose(
                 got, np.array([float(v) for v in want]), rtol=row.rtol, atol=row.atol, err_msg=f"derivative {order}")
 
