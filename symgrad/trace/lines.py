@@ -39,7 +39,7 @@ _WHOLE = re.compile(r"(return\b|\w[\w.\[\]:, ]* [-+*/@]*= ).*[^,\\]")
 
 
 def is_user_code(filename: str) -> bool:
-    """Whether a file is the user's, and none of symgrad, NumPy, SciPy or Python's standard library."""
+    """Whether a file is the user's, and none of symgrad, NumPy, SymPy, SciPy or Python's standard library."""
     found = _foreign.get(filename)
     if found is None:
         found = _foreign[filename] = not _is_library(filename)
@@ -59,10 +59,10 @@ def _is_library(filename: str) -> bool:
 
 @cache
 def _libraries() -> tuple[str, ...]:
-    """Return the folders of symgrad, NumPy and SciPy (which is found, not imported)."""
-    scipy = importlib.util.find_spec("scipy")
-    elsewhere = scipy.submodule_search_locations if scipy is not None else None
-    found = [_HERE, os.path.dirname(np.__file__), *(elsewhere or ())]  # noqa: PTH120
+    """Return the folders of symgrad, NumPy, SymPy and SciPy (which are found, not imported)."""
+    specs = [importlib.util.find_spec(name) for name in ("sympy", "scipy")]
+    elsewhere = [folder for spec in specs if spec is not None for folder in spec.submodule_search_locations or ()]
+    found = [_HERE, os.path.dirname(np.__file__), *elsewhere]  # noqa: PTH120
     return tuple([folder.rstrip(os.sep) + os.sep for folder in found])
 
 
@@ -96,6 +96,22 @@ def ends_here(function: Any) -> Any:
     """Mark a function of symgrad's: what it does by itself is done for no line of the user's, whoever calls it."""
     _ends[id(function.__code__)] = function.__code__
     return function
+
+
+_asks: dict[int, CodeType] = {}
+
+
+def asks_for_caller(function: Any) -> Any:
+    """Mark a stand-in for one of Python's own functions: what that asks of values, the code does that called it."""
+    _asks[id(function.__code__)] = function.__code__
+    return function
+
+
+def asking(frame: FrameType) -> FrameType:
+    """Return the frame of the code that asks for a value, where a frame may be of a stand-in."""
+    while id(frame.f_code) in _asks and frame.f_back is not None:
+        frame = frame.f_back
+    return frame
 
 
 def user_frame() -> FrameType | None:

@@ -35,6 +35,7 @@ from symgrad.ops.declare.forms import INT, PARTS, Late, is_traced, loop_dtypes
 from symgrad.ops.elementwise.selection import astype
 from symgrad.trace.constants import compiled, constant, number, plain
 from symgrad.trace.lines import (
+    asking,
     called,
     in_numpy_or_scipy,
     in_scipy,
@@ -343,10 +344,10 @@ class Tracer:
         )
 
     def __bool__(self) -> bool:
-        frame = sys._getframe(1)  # noqa: SLF001 - who asks
-        asking = frame.f_code
-        if asking.co_filename.endswith("_methods.py") and not is_traced_code(asking.co_filename):
-            name = asking.co_name.lstrip("_")
+        frame = asking(sys._getframe(1))  # noqa: SLF001 - who asks
+        code = frame.f_code
+        if code.co_filename.endswith("_methods.py") and not is_traced_code(code.co_filename):
+            name = code.co_name.lstrip("_")
             raise self._refuse(
                 f"the method array.{name}(...) of a plain array, with a traced where=,",
                 f"np.{name}(array, ...), the function, which is traced", numpy=self._one(),
@@ -356,9 +357,9 @@ class Tracer:
                 f"the truth value of an array with more than one element is ambiguous: {self._brief()}",
                 line=user_line(), instead="np.any(x) or np.all(x)",
             )
-        if not is_traced_code(asking.co_filename):
+        if not is_traced_code(code.co_filename):
             taken = frame.f_globals.get(MARK)
-            if taken is not None and (truth := taken(asking.co_name, self._node)) is not None:
+            if taken is not None and (truth := taken(code.co_name, self._node)) is not None:
                 return bool(truth)
             return bool(self._number(bool, _CONDITION, _INSTEAD, numpy=True))
         one: Any = np.reshape(self, ()) if self._node.shape else self

@@ -34,7 +34,7 @@ from symgrad.trace.control.branches import CALLERS, Branches
 from symgrad.trace.control.carried import deciding
 from symgrad.trace.control.reductions import EXTREMES, FOLDED, Accumulator, folded
 from symgrad.trace.control.rounds import loop_around, reduced_lists
-from symgrad.trace.lines import callee, is_user_code, place_of
+from symgrad.trace.lines import asks_for_caller, callee, is_user_code, place_of
 from symgrad.trace.numpy.creation import steps_between
 from symgrad.trace.numpy.replaced import Replaced
 from symgrad.trace.state import Trace, current
@@ -60,6 +60,7 @@ class Lengths:
         served: those of them that became loops so, in some call.
         idle: those of them where they are not in this call, which an exception ended.
         resting: those that have plain numbers in this call, as no loop was made of them.
+        tried: loops that count which were let carry traced numbers in this call.
         differing: plain variables of loops that were seen to decide by such.
         expected: what a call gives with its plain numbers, while it is seen whether others give the same.
         ways: those that rounds of loops went, with what each `while` in them asked or without.
@@ -82,6 +83,7 @@ class Lengths:
         self.served: set[tuple[CodeType, int]] = set()
         self.idle: set[tuple[CodeType, int]] = set()
         self.resting: set[tuple[CodeType, int]] = set()
+        self.tried: set[tuple[CodeType, int]] = set()
         self.differing: dict[tuple[CodeType, int], tuple[str, ...]] = {}
         self.ways: dict[tuple[CodeType, int, bool], dict[Any, None]] = {}
         self.longer: set[tuple[CodeType, int]] = set()
@@ -100,7 +102,7 @@ class Lengths:
 
     def begin(self) -> None:
         """Begin with another call."""
-        self.now, self.idle, self.resting = set(), set(), set()
+        self.now, self.idle, self.resting, self.tried = set(), set(), set(), set()
         if self.aside:  # the exception was the user's
             self.modules, self.seeks, self.aside = self.modules | self.aside, True, {}
 
@@ -178,8 +180,8 @@ class Lengths:
         head = heads(frame.f_code).get(frame.f_lasti) if goes else None
         if head is not None and (frame.f_code, head[0]) in self.now:
             raise length.refuse(
-                "a for statement whose rounds are not all the same (they change plain numbers, or a list grows)",
-                "traced values, n = 0.0 * x[0], in the place of plain numbers that rounds change, sg.scan, or ",
+                "a for statement whose rounds are not all the same (a list grows, or Python reads a list at a number "
+                "that they change)", "np.take(table, n) in the place of table[n], sg.scan, or ",
             )
         return steps_in(x.owner, frame, (0, length, 1), x.__getitem__, lambda: x) if goes else None
 
@@ -256,9 +258,12 @@ class Lengths:
         return self._are_plain(running[-1:] or branches.steps)
 
     def _are_plain(self, loops: Sequence[TracedRounds]) -> bool:
-        """Let loops count by plain numbers, if there are some; but first let those carry what is asked of lists."""
-        grows = {steps.key for steps in loops if any(reduced_lists(steps.key[0]).values())} - self.carried
+        """Let loops count by plain numbers, if there are some; but first let those carry traced ones that ask."""
+        grows = {
+            steps.key for steps in loops if steps.asks or any(reduced_lists(steps.key[0]).values())
+        } - self.carried - self.tried
         self.carried |= grows
+        self.tried |= grows
         if not grows:
             self.now |= {steps.key for steps in loops}
             self.plain |= {steps.key for steps in loops if steps.actual is None or steps.actual >= LEAST}
@@ -324,6 +329,7 @@ _AROUND = frozenset({"enumerate", "zip", "reversed"})
 class _StandIn(Replaced):
     """The stand-in for one of Python's own: it counts by a traced number where a `for` goes over what it gives."""
 
+    @asks_for_caller
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call what there is, where nothing is traced."""
         trace = current()
@@ -535,6 +541,11 @@ class TracedRounds:
     def key(self) -> tuple[CodeType, int]:
         """What it is known by in other traces."""
         return self.frame.f_code, self.at
+
+    @property
+    def asks(self) -> bool:
+        """Whether conditions are asked in its rounds."""
+        return self.trace.branches.asked > self.before
 
     def is_beyond(self) -> bool:
         """Whether it was left in a round that the call has not."""

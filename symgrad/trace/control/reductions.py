@@ -29,7 +29,7 @@ import numpy as np
 from symgrad.ir.node import Node
 from symgrad.ops.elementwise.selection import where
 from symgrad.trace.constants import constant
-from symgrad.trace.lines import is_user_code
+from symgrad.trace.lines import asks_for_caller, is_user_code
 from symgrad.trace.nested import settled
 from symgrad.trace.state import Trace
 from symgrad.trace.tracer import Tracer, as_node, outcome
@@ -41,7 +41,7 @@ EXACT = 1 << 53
 def are_alike(trace: Trace, numbers: Sequence[Any]) -> bool:
     """Whether numbers, some of them traced, are of one dtype; plain ones may be of it where they keep their value."""
     traced = [one for one in numbers if type(one) is Tracer]
-    if len({(one.dtype, one.weak) for one in traced if one.owner is trace and one.is_number}) != 1:
+    if len({one.dtype for one in traced if one.owner is trace and one.is_number}) != 1:
         return False
     dtype = traced[0].dtype
     plain = [one for one in numbers if type(one) is not Tracer]
@@ -52,6 +52,7 @@ def are_alike(trace: Trace, numbers: Sequence[Any]) -> bool:
     )
 
 
+@asks_for_caller
 def _choice(
     original: Callable[..., Any], further: Callable[[Any, Any], Any], trace: Trace, frame: FrameType, *args: Any,
     **how: Any,
@@ -65,10 +66,10 @@ def _choice(
     if how or not are_alike(trace, numbers):
         return original(*(args if len(args) != 1 else (numbers,)), **how)
     best: Any = numbers[0]
-    weak = next(one.weak for one in numbers if type(one) is Tracer)
+    kinds = {one.weak for one in numbers if type(one) is Tracer}
     for one in numbers[1:]:
         best = np.where(further(one, best), one, best)
-        best.weak = weak
+        best.weak = kinds.pop() if len(kinds) == 1 else None
     return best
 
 
