@@ -1,4 +1,4 @@
-# ruff: noqa: B007, B023, B905, SIM108 - loops are what is tested, and differences are taken at once
+# ruff: noqa: B007, B023, B905, PLR1730, SIM108 - loops are what is tested, and differences are taken at once
 """Loops over `range(n)` of a traced integer, and over rows of an open extent: one compilation for any length."""
 
 from __future__ import annotations
@@ -449,7 +449,7 @@ def test_plain_numbers_that_rounds_change_over_an_open_extent():
         sg.jit(functools.partial(counts, at=at), dynamic={"x": "n"}, options=INTERPRETED)
         for at in (lambda table, k: table[k], np.take)
     ]
-    with pytest.raises(sg.errors.ConcretizationError, match=r"rounds are not all the same (?s:.*) np\.take\(table, n\)"):
+    with pytest.raises(sg.errors.ConcretizationError, match=r"rounds are not (?s:.*) np\.take\(table, n\)"):
         f(np.linspace(-1, 1, 12))
     for n in (5, 1, 12, 30):
         x = np.sin(np.arange(1.0, n + 1))
@@ -565,7 +565,7 @@ def test_what_some_rounds_keep_and_one_sets(f):
             x, way = rng.normal(size=n), rng.normal(size=n)
             value, slope = compiled(x)
             np.testing.assert_allclose(value, f(x), rtol=1e-12)
-            np.testing.assert_allclose(slope @ way, along(lambda h: f(x + h * way), 0.0), rtol=1e-5, atol=1e-7)  # noqa: B023
+            np.testing.assert_allclose(slope @ way, along(lambda h: f(x + h * way), 0.0), rtol=1e-5, atol=1e-7)
         count.append(compiled.cache_info().compilations)
     assert max(count) <= 5
 

@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 from symgrad.errors import Line
-from symgrad.ir.index.shapes import is_static
+from symgrad.ir.index.shapes import is_static, smaller
 from symgrad.ir.node import Node
 from symgrad.ir.program import Program
 from symgrad.ops.control import UNTOLD
@@ -258,13 +258,11 @@ class Lengths:
         return self._are_plain(running[-1:] or branches.steps)
 
     def _are_plain(self, loops: Sequence[TracedRounds]) -> bool:
-        """Let loops count by plain numbers, if there are some; but first let those carry traced ones that ask."""
-        grows = {
-            steps.key for steps in loops if steps.asks or any(reduced_lists(steps.key[0]).values())
-        } - self.carried - self.tried
-        self.carried |= grows
-        self.tried |= grows
-        if not grows:
+        """Let loops count by plain numbers, if there are some; but first let them carry traced ones."""
+        first = {steps.key for steps in loops} - self.carried - self.tried
+        self.carried |= first
+        self.tried |= first
+        if not first:
             self.now |= {steps.key for steps in loops}
             self.plain |= {steps.key for steps in loops if steps.actual is None or steps.actual >= LEAST}
         return bool(loops)
@@ -418,12 +416,15 @@ def _zip(trace: Trace, frame: FrameType, *xs: Any, strict: bool = False) -> Any:
     if len(rows) < len(xs) or all(one.is_plain for one in rows):
         return None
     ends = [one.counted()[1] for one in rows]
-    if Extent in map(type, ends):
-        if any(type(end) is not Extent or end.dim != ends[0].dim for end in ends):
+    if Extent in map(type, ends) and Tracer not in map(type, ends):
+        dims = [getattr(end, "dim", end) for end in ends]
+        end: Any = Extent(functools.reduce(smaller, dims), trace)
+        if strict and any(dim != end.dim for dim in dims):
             return None
-    elif strict:
+    elif strict or Extent in map(type, ends):
         return None
-    end = ends[0] if type(ends[0]) is Extent else functools.reduce(np.minimum, ends)
+    else:
+        end = functools.reduce(np.minimum, ends)
     return steps_in(
         trace, frame, (0, end, 1), lambda k: tuple([one.item(k) for one in rows]), lambda: zip(*xs, strict=strict),
     )
@@ -541,11 +542,6 @@ class TracedRounds:
     def key(self) -> tuple[CodeType, int]:
         """What it is known by in other traces."""
         return self.frame.f_code, self.at
-
-    @property
-    def asks(self) -> bool:
-        """Whether conditions are asked in its rounds."""
-        return self.trace.branches.asked > self.before
 
     def is_beyond(self) -> bool:
         """Whether it was left in a round that the call has not."""
