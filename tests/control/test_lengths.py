@@ -377,6 +377,23 @@ def test_pythons_integers_have_any_size(fun):
     assert compiled.cache_info().compilations == 5
 
 
+def exponentials(x):
+    total, factorial = 1.0, 1
+    for k, v in enumerate(x):
+        factorial *= k + 1
+        if v > 0:
+            total = total + v / factorial
+    return total
+
+
+def test_pythons_integers_have_any_size_where_short_loops_were_rolled():
+    """A loop that carried a product of plain numbers, which went both ways, was one with 70 rounds as well."""
+    compiled, rng = sg.jit(exponentials, options=INTERPRETED), np.random.default_rng(0)
+    for n in (5, 8, 12, 30, 70):
+        for x in rng.normal(size=(2, n)):
+            np.testing.assert_allclose(compiled(x), exponentials(x), rtol=1e-13)
+
+
 def tables(x, n):
     table, y = [1.0, 0.5, 3.0, 2.0, 9.0, 4.0, 1.0, 1.0], x
     for k in range(n):

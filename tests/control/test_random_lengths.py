@@ -1,6 +1,7 @@
 """Random loops over rows of arrays of any length: what rounds keep, set on conditions, count and compare.
 
-Compiled for some sizes, one after the other, they give what NumPy gives; without a `break`, few compilations serve all.
+Compiled for some sizes, one after the other, they give what NumPy gives; one signature serves all sizes, unless a loop
+is left by a `break` or has integers beyond 64 bits.
 """
 
 from __future__ import annotations
@@ -15,8 +16,9 @@ import pytest
 import symgrad as sg
 
 SEEDS = range(12)
-SIZES = (5, 6, 9, 3, 12, 7, 8, 4, 10, 2, 11)
-FEW = 9
+SIZES = (5, 6, 9, 3, 12, 7, 8, 4, 10, 2, 50)
+FEW = 3
+"""Signatures: the first size, all of them, and one that is too short."""
 HEADS = {
     "for v in x:": ["v"], "for t in range(len(x)):": ["x[t]"], "for t in range(1, len(x)):": ["x[t]", "x[t - 1]"],
     "for t, v in enumerate(x):": ["v", "x[t]"], "for v, w in zip(x[1:], x):": ["v", "w"],
@@ -40,7 +42,7 @@ class Loop:
             body += [f"        {line}" for line in self.statement()]
         total = " + ".join(f"{k + 1}.0 * {name}" for k, name in enumerate(names))
         self.text = "\n".join(["def f(x):", *body, f"    return {total} + 0.0 * x[0]", ""])
-        self.breaks = "break" in self.text
+        self.is_for_any = "break" not in self.text and "= 3 *" not in self.text  # Python's integers have any size
         file = f"<loop {seed}>"
         linecache.cache[file] = (len(self.text), None, self.text.splitlines(keepends=True), file)
         scope: dict[str, Any] = {"np": np}
@@ -65,7 +67,10 @@ class Loop:
     def sets(self):
         name = self.one(self.kinds)
         if self.kinds[name] == "count":
-            return self.one([f"{name} = {name} + 1", f"{name} += 1", f"{name} = {'t' if ' t' in self.head else '0'}"])
+            return self.one([
+                f"{name} = {name} + 1", f"{name} += 1", f"{name} = {'t' if ' t' in self.head else '0'}",
+                f"{name} = 3 * {name} + 1",
+            ])
         new = self.value()
         return self.one([
             f"{name} = {new}", f"{name} = {name} + {new}", f"{name} = 0.7 * {name} + {new}",
@@ -94,9 +99,10 @@ def check(seed: int, options: sg.Options) -> None:
         assert np.isclose(value, loop.f(x), rtol=1e-9), (n, loop.text)
         coarse, fine = [(loop.f(x + h * way) - loop.f(x - h * way)) / (2 * h) for h in (1e-5, 1e-6)]
         if np.isclose(coarse, fine, rtol=1e-6, atol=1e-6):  # all conditions go the same way there
-            assert np.isclose(slope @ way, fine, rtol=1e-5, atol=1e-5), (n, loop.text)
-    count = compiled.cache_info().compilations
-    assert count <= FEW or loop.breaks, (count, loop.text)
+            least = 1e-5 + 1e-9 * abs(value)
+            assert np.isclose(slope @ way, fine, rtol=1e-5, atol=least), (n, loop.text)
+    signatures = compiled.cache_info().signatures
+    assert len(signatures) <= FEW or not loop.is_for_any, (signatures, loop.text)
 
 
 @pytest.mark.filterwarnings("ignore:.*was compiled:symgrad.errors.SymgradWarning")

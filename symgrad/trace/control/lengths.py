@@ -263,6 +263,7 @@ class Lengths:
         self.carried |= first
         self.tried |= first
         if not first:
+            self.carried -= self.tried - self.served  # traced integers have 64 bits
             self.now |= {steps.key for steps in loops}
             self.plain |= {steps.key for steps in loops if steps.actual is None or steps.actual >= LEAST}
         return bool(loops)

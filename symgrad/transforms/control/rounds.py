@@ -113,6 +113,9 @@ class Rounds(ABC):
                 bounds[node] = bounds[end] = 1.0, 0.0
         if not bounds:
             return True
+        for row, node in self.rows.items():
+            if node.dtype.kind in "iu" and not node.shape and all(each.is_constant for each in row):
+                bounds[node] = 0.0, max([abs(float(each.params[0].array)) for each in row])
         carried = {node: k for k, node in enumerate(self.inputs) if bounds.get(node, (0.0,))[0]}
         ends = [node for node in self.last[: len(self.names)] if node in bounds]
         rounds = Program((*self.inputs,), (*chain(*self.made.values()),)).nodes()
