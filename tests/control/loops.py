@@ -130,6 +130,10 @@ def _drawn(rng: Random) -> Loop:
         body.append(pad + store)
     if rng.random() < 0.4:
         body.append(f"{pad}total = total + np.sum({rng.choice([*names, 'a'])}) * 0.1")
+    if (more := Random(seed)).random() < 0.25:  # a loop in a loop reads what that carries
+        inner = f"z = z - 0.2 * (z - 0.5 * a - 0.1 * np.sin({more.choice([*names, 'z', 'b'])} * z))"
+        head = f"for _ in range({more.choice([3, 5, 8, 33])}):"
+        body += [f"{pad}z = a", f"{pad}{head}", f"{pad}    {inner}", f"{pad}a = z"]
     shape = "(3,)" if vector else "()"
     last = ["np.sum(a * 1.1) + np.sum(b) + total + np.sum(out)"]
     if what == 1:

@@ -11,6 +11,7 @@ import sympy
 
 import symgrad as sg
 from symgrad.ir.evaluate import evaluate
+from symgrad.ir.text import as_text
 from tests.control.loops import random_loop
 from tests.table import INTERPRETED
 
@@ -342,6 +343,71 @@ def test_what_all_steps_read_is_made_before_the_loop_and_not_carried():
     assert loop.param("carried") == 3
     assert not any(node.op.name == "exp" for node in loop.param("body").nodes())
     assert len(loop.param("body").outputs) == 3
+
+
+def implicit(k, y, steps, rounds):
+    for _ in range(steps):
+        z = y
+        for _ in range(rounds):
+            z = z - 0.1 * (z - y - 0.1 * np.tanh(k * z * z[::-1]))
+        y = z
+    return np.sum(y)
+
+
+def newton(k, y, steps, rounds):
+    for _ in range(steps):
+        z = y
+        for _ in range(rounds):
+            z = z - np.linalg.solve(np.eye(3) - 0.2 * np.diag(k * z), z - y - 0.1 * k * z * z[::-1])
+        y = z
+    return np.sum(y)
+
+
+def splitting(k, y, steps, rounds):
+    u, x = np.zeros(3), y
+    for _ in range(steps):
+        z = x + u
+        for _ in range(rounds):
+            z = 0.9 * z + 0.1 * np.tanh(k * (x + u - z))
+        u = u + x - z
+        x = z - 0.1 * u
+    return np.sum(x * y)
+
+
+def three_deep(k, y, steps, rounds):
+    for _ in range(steps):
+        w = y
+        for _ in range(4):
+            z = w
+            for _ in range(rounds):
+                z = z - 0.1 * (z - w - 0.1 * np.tanh(k * z * y))
+            w = z
+        y = y + 0.1 * w
+    return np.sum(y)
+
+
+def history(k, y, steps, rounds):
+    out = []
+    for n in range(steps):
+        z = y
+        for _ in range(rounds):
+            z = z - 0.1 * (z - y - 0.01 * np.sin(k * z + 0.1 * n))
+        y = z
+        out.append(y)
+    return np.sum(np.stack(out) ** 2)
+
+
+@pytest.mark.parametrize(("rounds", "most"), [(40, 120), (8, 400)])
+@pytest.mark.parametrize("f", [implicit, newton, splitting, three_deep, history], ids=lambda f: f.__name__)
+def test_a_loop_in_a_loop_reads_what_the_outer_one_carries(f, rounds, most):
+    """Where a loop begins again is said by these values alone: no line stands between the loops' rounds."""
+    args = np.array([0.1, 0.2, 0.3]), np.array([1.0, 0.5, 0.2])
+    lines = []
+    for steps in (40, 60):
+        program = same_bits(partial(f, steps=steps, rounds=rounds), args) if steps == 40 else stable(
+            partial(f, steps=steps, rounds=rounds), args)
+        lines.append(len(as_text(program).splitlines()))
+    assert lines[0] == lines[1] < most
 
 
 def test_fewer_copies_stay_side_by_side():

@@ -125,7 +125,41 @@ def repeats(nodes: Sequence[Node], words: Any, least: int) -> list[tuple[int, in
         for first, copies in _runs(words, period, FEWEST):
             if enough(copies, nodes[first : first + period], least):
                 found.append((first, period, copies))
-    return sorted(found, key=lambda one: (-one[1] * one[2], one[1]))
+    return sorted(found, key=_longest_first)
+
+
+def parts_apart(
+    nodes: Sequence[Node], found: Sequence[tuple[int, int, int]], least: int,
+) -> list[tuple[int, int, int]]:
+    """List parts of repeats between values that many copies read, and repeats of such parts.
+
+    A loop in a loop reads what the outer one carries: there one part ends, and the next one begins.
+    """
+    place = {node: k for k, node in enumerate(nodes)}
+    edges = [(place[i], k) for k, node in enumerate(nodes) for i in node.inputs if i in place]
+    made, read = np.array(edges, int).reshape(-1, 2).T
+    every: dict[tuple[int, int, int], None] = {}
+    runs = [*found]
+    for start, period, copies in runs:  # it grows, by longer periods
+        end = start + period * copies
+        own = slice(*np.searchsorted(read, [start, end]))
+        of, by = made[own] - start, read[own] - start
+        cuts = (start + 1 + np.unique(of[(of >= 0) & (by // period - of // period > 2)])).tolist()
+        for first, last in pairwise([start, *cuts, end]) if cuts else ():
+            every[first, period, (last - first) // period] = None
+        for outer, times in Counter(b - a for a, b in pairwise(cuts)).most_common(1):
+            if outer > 2 * period and outer % period == 0 and times >= FEWEST - 1:
+                first = next(a for a, b in pairwise(cuts) if b - a == outer)
+                first -= outer if first - outer >= start else 0
+                runs.append((first, outer, (end - first) // outer))
+                every[runs[-1]] = None
+    enough_of = [one for one in every if one[2] >= FEWEST and enough(one[2], nodes[one[0] : one[0] + one[1]], least)]
+    return sorted(enough_of, key=_longest_first)
+
+
+def _longest_first(run: tuple[int, int, int]) -> tuple[int, int]:
+    _, period, copies = run
+    return -period * copies, period
 
 
 def _runs(words: Any, period: int, least: int = 1) -> list[tuple[int, int]]:

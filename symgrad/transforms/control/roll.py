@@ -39,6 +39,7 @@ from symgrad.transforms.control.repeats import (
     made_once,
     may_fail,
     may_repeat,
+    parts_apart,
     read_far,
     repeats,
     uneven,
@@ -318,16 +319,18 @@ def _loops(program: Program, least: int) -> tuple[list[_RepeatLoop], list[Node]]
     loop = _longest_loop(program, nodes, words, even, least, count)
     if larger is not None and (loop is None or count > len(loop.own)):
         return [larger], ordered
-    if loop is None or len(even) < MANY_LOOPS:
+    parts = [] if loop is not None else parts_apart(nodes, even, least)
+    loop = _longest_loop(program, nodes, words, parts, least) if parts else loop
+    if loop is None or len(even) + len(parts) < MANY_LOOPS:
         return [] if loop is None else [loop], every
-    return [loop, *_alike(program, nodes, words, even, loop, least)], every
+    return [loop, *_alike(program, nodes, words, parts or even, loop, least, whole=not parts)], every
 
 
 def _alike(
     program: Program, nodes: Sequence[Node], words: Any, even: Sequence[tuple[int, int, int]], loop: _RepeatLoop,
-    least: int,
+    least: int, *, whole: bool,
 ) -> list[_RepeatLoop]:
-    """Return further loops of the words of one, which stand between others, apart from each other."""
+    """Return further loops of the words of one, which stand apart from each other; `whole` ones between others."""
     place = {node: k for k, node in enumerate(nodes)}
     taken = np.zeros(len(nodes), bool)
     taken[[place[node] for node in (*loop.own, *loop.ahead) if node in place]] = True
@@ -337,7 +340,7 @@ def _alike(
         end = start + period * copies
         around = [words[max(0, start - period) : start].tolist(), words[end : end + period].tolist()]
         is_cut = any(len(some) == period and pattern.issuperset(some) for some in around)
-        if is_cut or taken[start:end].any() or {*words[start:end].tolist()} != pattern:
+        if (whole and is_cut) or taken[start:end].any() or {*words[start:end].tolist()} != pattern:
             continue
         taken[start:end] = True
         other = _longest_part(program, *copies_of(nodes, start, period, copies), place, least)
@@ -456,7 +459,8 @@ def unrolled(program: Program, least: int = REPEATED) -> list[str]:
     found = repeats(nodes, words, least)
     patterns = [(start, Counter(words[start : start + period].tolist())) for start, period, _ in found]
     taken = np.zeros(len(nodes), bool)
-    for begins, filled in uneven(nodes, words, least):
+    parts = [copies_of(nodes, *one) for one in parts_apart(nodes, found, least)]
+    for begins, filled in (*uneven(nodes, words, least), *parts):
         loop = _longest_part(program, begins, filled, place, least)
         if loop is not None:
             taken[[place[node] for node in (*loop.own, *loop.ahead) if node in place]] = True
