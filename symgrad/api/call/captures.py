@@ -591,22 +591,32 @@ class _Survey:
                 self.warn(f"reads {label}, of {len(value)} elements: {UNNOTICED}")
             return
         only_arrays = only_arrays or (id(value), None) in self.own
-        named = {one[0] for one in paths if one}
-        everything = () in paths
-        if everything and not only_arrays and (id(value), None) not in self.places:
-            self.places[id(value), None] = EVERY
-            self.state.lengths.append((value, len(value)))
-            self.state.facts.append((label, tuple(value) if isinstance(value, dict) else len(value)))
-        missing = [key for key in named if key not in value] if isinstance(value, dict) else []
-        for key in [*value, *missing] if isinstance(value, dict) else range(len(value)):
-            if not (everything or key in named):
+        everything, is_dict, count = () in paths, isinstance(value, dict), len(value)
+        elements: dict[Any, tuple[Any, Paths]] = {}
+        by_length = everything
+        for named, *rest in sorted(filter(None, paths), key=repr):
+            if is_dict or type(named) in {int, bool}:
+                by_length = by_length or not (is_dict or 0 <= named < count)  # it is another one when there are more
+                key = named if is_dict or not -count <= named < 0 else named + count
+                shown, known = elements.get(key, (named, frozenset()))
+                elements[key] = shown, known | {tuple(rest)}
+        if everything:
+            elements |= {key: (key, EVERY) for key in (value if is_dict else range(count))}
+        counted = self.places.get((id(value), None))
+        if by_length and not only_arrays and counted != EVERY:
+            if counted is None:
+                self.state.lengths.append((value, count))
+            if everything:
+                self.state.facts.append((label, tuple(value) if is_dict else count))
+            self.places[id(value), None] = EVERY if everything else frozenset()
+        for key, (named, further) in elements.items():
+            if not (is_dict or 0 <= key < count):
                 continue
-            further = EVERY if everything else frozenset([one[1:] for one in paths if one and one[0] == key])
             inside, place = (slot, (*path, key)) if isinstance(value, tuple) else (
-                Slot(value, key, value.get if isinstance(value, dict) else value.__getitem__, value.__setitem__), ()
+                Slot(value, key, value.get if is_dict else value.__getitem__, value.__setitem__), ()
             )
             get = value.__getitem__ if isinstance(value, tuple) else inside.get
-            shown = f"{label}[{key!r}]"
+            shown = f"{label}[{named!r}]"
             if slot.key == "__defaults__" and isinstance(slot.holder, types.FunctionType) and not path:
                 code = slot.holder.__code__
                 shown = f"{code.co_name}.{code.co_varnames[code.co_argcount - len(value) + key]}"

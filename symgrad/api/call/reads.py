@@ -102,6 +102,8 @@ def code_reads(code: types.CodeType) -> CodeReads:
             path: tuple[Any, ...] = ()
             at = k + 1
             while at + 1 < len(every) and every[at].opname in {"LOAD_CONST", "LOAD_SMALL_INT"} and (
+                not isinstance(every[at].argval, slice)  # a constant from Python 3.14 on: of all elements
+            ) and (
                 every[at + 1].opname == "BINARY_SUBSCR"
                 or (every[at + 1].opname == "BINARY_OP" and every[at + 1].arg == NB_SUBSCR)
             ):
