@@ -89,6 +89,20 @@ def of_the_user(filename: str) -> bool:
     return not installed(filename) and not filename.startswith(_STANDARD) and is_user_code(filename)
 
 
+def is_generated(code: CodeType | None) -> bool:
+    """Whether code is a method that `dataclasses` or `attrs` has written: no line of the user's."""
+    if code is None or code.co_filename[:1] != "<":
+        return False
+    if code.co_filename != "<string>":
+        return code.co_filename.startswith("<attrs generated")
+    qualified = getattr(code, "co_qualname", None)  # from Python 3.11 on
+    return code.co_name in _GENERATED if qualified is None else qualified.startswith("__create_fn__.")
+
+
+_GENERATED = frozenset({
+    "__init__", "__repr__", "__eq__", "__lt__", "__le__", "__gt__", "__ge__", "__hash__", "__setattr__", "__delattr__",
+})
+
 _ends: dict[int, CodeType] = {}  # by identity: to hash code takes longer than all else that is done for a frame
 
 

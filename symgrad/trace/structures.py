@@ -119,7 +119,7 @@ def behind(tree: Any, leaves: Sequence[Any], statics: Iterable[Any]) -> list[Any
     while level:
         objects = [one for one in level if _known.get(type(one)) and not (_is_setting(one) or is_pattern(one))]
         found += [*map(type, objects), *[one for one in level if callable(one) and _is_setting(one)]]
-        held = [*[one for one in level if isinstance(one, dict)], *map(_attributes, objects)]
+        held = [*[one for one in level if isinstance(one, dict)], *map(attributes_of, objects)]
         parts = [*[one for one in level if isinstance(one, (list, tuple))], *[one.values() for one in held]]
         level = [part for one in parts for part in one]
     level = [*statics]
@@ -143,7 +143,7 @@ def entries_by_place(tree: Any, root: str = "") -> dict[str, tuple[Any, Any]]:
         elif isinstance(one, (list, tuple)):
             parts = [(f"{place}[{k}]", part) for k, part in enumerate(one)]
         elif _known.get(type(one)) and not (_is_setting(one) or is_pattern(one)):
-            parts = [(f"{place}.{name}", part) for name, part in _attributes(one).items()
+            parts = [(f"{place}.{name}", part) for name, part in attributes_of(one).items()
                      if not isinstance(getattr(type(one), name, None), cached_property)]
         else:
             continue
@@ -225,11 +225,11 @@ def _is_structure(value: Any) -> bool:
     file = getattr(module, "__file__", None)
     # A module that is not loaded is a text that was run.
     own = module is None or kind.__module__ == "__main__" if file is None else is_user_code(file)
-    has_place = hasattr(value, "__dict__") or bool(_attributes(value))
+    has_place = hasattr(value, "__dict__") or bool(attributes_of(value))
     return own and has_place and not issubclass(kind, BaseException)
 
 
-def _attributes(value: Any) -> dict[str, Any]:
+def attributes_of(value: Any) -> dict[str, Any]:
     """Return an object's attributes, those in slots too."""
     slots = [name for kind in type(value).__mro__ for name in _names(kind.__dict__.get("__slots__", ()))]
     return {name: getattr(value, name) for name in slots if hasattr(value, name)} | getattr(value, "__dict__", {})
@@ -250,7 +250,7 @@ def _branches(value: Any) -> bool:
 
 
 def _apart(value: Any) -> tuple[Any, Any, Any]:
-    held = _attributes(value)
+    held = attributes_of(value)
     names = tuple([name for name, part in held.items() if _branches(part)])
     rest = tuple([(name, Fixed(part)) for name, part in held.items() if name not in names])
     return [held[name] for name in names], (names, rest), names

@@ -203,7 +203,7 @@ CASES: dict[str, Case] = {
     "a number in a deque": Case(lambda s, x: s.queue[1] * x, lambda s: s.queue.append(7.0) or s.queue.popleft(), 2),
     "an array in a deque": Case(lambda s, x: s.queue[0] * x, lambda s: s.queue[0].__imul__(3.0)),
     "a mapping of a library": Case(lambda s, x: s.maps["a"] * x, lambda s: s.maps.maps[1].update(a=3.0), 2),
-    "an array in one": Case(lambda s, x: s.user["W"] * x, lambda s: s.user["W"].__imul__(3.0), 2),
+    "an array in one": Case(lambda s, x: s.user["W"] * x, lambda s: s.user["W"].__imul__(3.0)),
     "a buffer": Case(lambda s, x: s.buffer[1] * x, lambda s: s.buffer.__setitem__(1, 7), 2),
     "an array of objects": Case(lambda s, x: s.objects[0] * x, lambda s: s.objects.__setitem__(0, 7.0), 2),
     "a set": Case(lambda s, x: max(s.kinds) * x, lambda s: s.kinds.add(7.0), 2),

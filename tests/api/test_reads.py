@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import argparse
+import bisect
 import builtins
+import collections
 import contextlib
 import copy
+import dataclasses
 import functools
+import heapq
 import importlib
+import itertools
 import math
 import multiprocessing
 import operator
@@ -19,6 +24,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.interpolate
+import scipy.stats
 
 import symgrad as sg
 from symgrad.errors import ArgumentError, SymgradWarning
@@ -258,6 +265,85 @@ def match(s: Any) -> Any:
     return fun, set_on(s)
 
 
+# -- elements by constant indices, from either end: of sequences, where these stand, and how they change
+
+
+SEQUENCES: dict[str, Any] = {
+    "list": list, "deque": collections.deque, "full deque": lambda v: collections.deque(v, 1 + len(v)),
+    "UserList": collections.UserList, "list of its own": type("Own", (list,), {}),
+}
+INDICES = ("0", "1", "-1", "-2", "~0", "-2:", "3", "-4")
+"""Those that are beyond the first three elements are read where an IndexError is caught."""
+STAND: dict[str, str] = {
+    "a name": "v[{}]", "an attribute": "s.v[{}]", "a key": "d['v'][{}]", "a list": "l[-1][{}]",
+    "a tuple": "t[-1][0][{}]",
+}
+CHANGES: dict[str, Any] = {
+    "append": lambda v: v.append(v[0] + 11.0), "insert": lambda v: v.insert(0, v[0] + 11.0), "pop": lambda v: v.pop(),
+    "put last": lambda v: v.__setitem__(-1, v[0] + 11.0), "put first": lambda v: v.__setitem__(0, v[0] + 11.0),
+    "in place": lambda v: operator.iadd(v[-1], 5.0),
+}
+READS = """
+def fun(x):
+    try:
+        return x * {0}
+    except IndexError:
+        return x
+"""
+
+
+@pytest.mark.parametrize("arrays", [False, True], ids=["numbers", "arrays"])
+@pytest.mark.parametrize("index", INDICES)
+@pytest.mark.parametrize("kind", SEQUENCES)
+def test_elements_are_those_of_now(kind: str, index: str, arrays: bool) -> None:
+    if "deque" in kind and ":" in index:
+        pytest.skip("deques have no slices")
+    changed = 0
+    for place, (name, change) in itertools.product(STAND, CHANGES.items()):
+        if (name == "in place" and not arrays) or (kind == "full deque" and name == "insert"):
+            continue
+        v = SEQUENCES[kind]([k * (np.ones(3) if arrays else 1.0) for k in (2.0, 3.0, 5.0)])
+        scope: dict[str, Any] = {"v": v, "s": types.SimpleNamespace(v=v), "d": {"v": v}, "l": [v], "t": (0, (v,))}
+        exec(READS.format(STAND[place].format(index) + "[0]" * (":" in index)), scope)
+        compiled = sg.jit(scope["fun"], options=NONE)
+        for _ in range(3):
+            expected = scope["fun"](X)
+            np.testing.assert_array_equal(compiled(X), expected, err_msg=f"{place}, {name}")
+            change(v)
+            changed += not np.array_equal(expected, scope["fun"](X))
+    assert changed
+
+
+def test_an_array_at_the_end_is_an_argument_of_c() -> None:
+    history = [np.ones(3)]
+    compiled = sg.jit(lambda x: x * history[-1], options=NONE)
+    for k in range(4):
+        np.testing.assert_array_equal(compiled(X), X * history[-1])
+        history.append(np.full(3, float(k)))
+    assert compiled.cache_info().compilations == 1
+    assert {*map(type, history)} == {np.ndarray}
+
+
+@pytest.mark.parametrize("mode", ["grad", "vmap", "bind", "hessian"])
+def test_an_element_from_the_end_in_every_mode(mode: str) -> None:
+    layers = [2.0, 3.0]
+    cube = lambda x: np.sum(x**3 * layers[-1])  # noqa: E731 - one of many
+    if mode == "bind":
+        read = sg.grad(cube, options=NONE).bind(X)
+        found = lambda: read()  # noqa: E731, PLW0108 - as above
+    elif mode == "vmap":
+        mapped = sg.vmap(lambda x: x**3 * layers[-1], options=NONE)
+        found = lambda: mapped(X)  # noqa: E731
+    else:
+        compiled = getattr(sg, mode)(cube, options=NONE)
+        found = lambda: np.ravel(compiled(X))  # noqa: E731
+    first = np.array(found())
+    layers.append(6.0)
+    np.testing.assert_allclose(found(), 2 * first)
+    layers[-1] += 3.0
+    np.testing.assert_allclose(found(), 3 * first)
+
+
 # -- what a class computes
 
 
@@ -318,6 +404,193 @@ short("__contains__", of_class(lambda one, x: x if 3 in one else -x))
 short("__bool__", of_class(lambda one, x: x if one else -x))
 short("__eq__", of_class(lambda one, x: x if one == 2.0 else -x))
 short("__class_getitem__", of_class(lambda one, x: x * one["k"], made=False))
+
+
+# -- methods that Python or a library calls, and no code names
+
+
+def implicit(name: str, method: Any, use: Any, base: type = object) -> None:
+    """Note a case: two objects of a class with a method that reads a setting, and what calls it without its name."""
+    def make(s: Any) -> Any:
+        held = {"__module__": __name__, name: lambda self, *args: method(s, self, *args)}
+        kind = type("Made", (base,), {"__hash__": lambda _: 1} | held if name == "__eq__" else held)
+        one, other = kind(), kind()
+        return lambda x: x * use(one, other), set_on(s)
+
+    CASES[f"{name}, {len(CASES)}"] = make
+
+
+def sorts(a: Any, b: Any) -> Any:
+    every = [a, b]
+    every.sort()
+    return every[0] is a
+
+
+ORDERED: tuple[Any, ...] = (
+    lambda a, b: min([a, b]) is a, lambda a, b: min(a, b) is a, lambda a, b: sorted([a, b]).index(a) == 0, sorts,
+    lambda a, b: heapq.nsmallest(1, [a, b])[0] is a, lambda a, b: bisect.bisect([a], b), operator.lt,
+)
+EQUAL: tuple[Any, ...] = (
+    lambda a, b: a in [b, None], lambda a, b: [a].count(b), lambda a, b: {a: 3.0}.get(b, 1.0), lambda a, b: len({a, b}),
+    lambda a, b: (a, 1) == (b, 1), lambda a, b: {a: 3.0}[b] if {a} - {b} == set() else 2.0,
+)
+for name, uses in {"__lt__": ORDERED, "__eq__": EQUAL}.items():
+    for use in uses:
+        implicit(name, lambda s, *_: s.b > 3.0, lambda a, b, use=use: 2.0 + use(a, b))
+implicit("__hash__", lambda s, _: int(s.b), lambda a, _: hash(a))
+implicit("__missing__", lambda s, *_: s.b, lambda a, _: a["missing"], dict)
+implicit("__missing__", lambda s, *_: s.b, lambda a, _: a["missing"], collections.ChainMap)
+implicit("total", lambda s, *_: s.b, lambda a, _: a.total(), list)
+implicit("total", lambda s, *_: s.b, lambda a, _: a.total(), str)
+implicit("__getitem__", lambda s, *_: s.b, lambda a, _: a["any"], collections.UserDict)
+
+
+class Rated(scipy.stats.rv_continuous):  # type: ignore[misc]
+    def __init__(self, s: Any) -> None:
+        super().__init__(a=0.0, name="rated")
+        self.s = s
+
+    def _pdf(self, x: Any) -> Any:
+        return self.s.b * np.exp(-self.s.b * x)
+
+
+class Scaled(np.polynomial.Polynomial):
+    s: Any
+
+    def __call__(self, x: Any) -> Any:
+        return super().__call__(x) * self.s.b
+
+
+def scaled(s: Any) -> Any:
+    one: Any = Scaled([1.0, 2.0])
+    one.s = s
+    return one
+
+
+short("a method that SciPy calls", held(Rated, lambda one, x: one.pdf(x)))
+short("a method above NumPy's", held(scaled))
+
+
+@dataclasses.dataclass(order=True)
+class Task:
+    rank: float
+    weight: float = 2.0
+
+
+@case
+def fields_that_min_compares(_: Any) -> Any:
+    tasks = [Task(1.0, 3.0), Task(2.0, 7.0)]
+    return lambda x: x * min(tasks).weight, set_on(tasks[0], "rank")
+
+
+# -- what NumPy's and SciPy's objects keep
+
+
+def keeping(name: str, make: Any, change: Any, use: Any = lambda one, x: one(x)) -> None:
+    def of(_: Any) -> Any:
+        one = make()
+        return lambda x: use(one, x), lambda: change(one)
+
+    CASES[f"{name}, {len(CASES)}"] = of
+
+
+def logpdf(one: Any, x: Any) -> Any:
+    return one.logpdf(x)
+
+
+def frozen() -> Any:
+    return scipy.stats.norm(np.zeros(3))
+
+
+def polynomial() -> Any:
+    return np.polynomial.Polynomial([1.0, 2.0])
+
+
+def spline() -> Any:
+    return scipy.interpolate.CubicSpline([0, 1, 2], [1.0, 3.0, 2.0])
+
+
+def subclass() -> Any:
+    return scaled(Settings())
+
+
+def proxy() -> Any:
+    return (held := [1.0]), types.MappingProxyType({"held": held})
+
+
+keeping("frozen", frozen, lambda one: one.args[0].__iadd__(3.0), logpdf)
+keeping("frozen", frozen, lambda one: setattr(one, "args", (1.0, 2.0)), logpdf)
+keeping("poly1d", lambda: np.poly1d([1.0, 2.0]), lambda one: one.coeffs.__setitem__(0, 7.0))
+keeping("Polynomial", polynomial, lambda one: one.coef.__setitem__(0, 7.0))
+keeping("Polynomial", polynomial, lambda one: setattr(one, "coef", np.ones(3)))
+keeping("of a class of the user's", subclass, lambda one: one.coef.__setitem__(0, 7.0))
+keeping("spline", spline, lambda one: one.c.__iadd__(5.0), lambda one, x: x * one(1.5))
+keeping("vectorize", lambda: np.vectorize(lambda v: v * 2.0), lambda one: setattr(one, "pyfunc", lambda v: v * 5.0))
+keeping("UserDict", lambda: collections.UserDict(a=Settings()), lambda one: setattr(one["a"], "b", 5.0),
+        lambda one, x: x * one["a"].b)
+keeping("UserString", lambda: collections.UserString("ab"), lambda one: setattr(one, "data", "abc"),
+        lambda one, x: x * len(one))
+keeping("proxy", proxy, lambda one: one[0].append(2.0), lambda one, x: x * sum(one[1]["held"]))
+
+
+# -- code of the user's that answers every name
+
+
+class Strict:
+    held: Any = {"b": 2.0}  # noqa: RUF012 - what the case changes
+
+    def __getattribute__(self, name: str) -> Any:
+        return Strict.held[name]
+
+
+class Anything:
+    def __getattr__(self, name: str) -> Any:
+        return 2.0
+
+
+def module_of(answer: Any) -> Any:
+    module: Any = types.ModuleType("answering")
+    module.__getattr__ = answer
+    return module
+
+
+@case
+def strict(_: Any) -> Any:
+    Strict.held, one = {"b": 2.0}, Strict()
+    return lambda x: x * one.b, lambda: Strict.held.update(b=5.0)
+
+
+def raises(name: str) -> Any:
+    raise KeyError(name)
+
+
+def answering(make: Any) -> Any:
+    def of(_: Any) -> Any:
+        one = make()
+        return lambda x: x * one.b, lambda: setattr(one, "b", 5.0)
+
+    return of
+
+
+CASES["an object that answers any name"] = answering(Anything)
+CASES["a module that answers any name"] = answering(lambda: module_of(lambda _: 2.0))
+
+
+@case
+def a_module_that_answers_no_other_name(_: Any) -> Any:
+    module = module_of(raises)
+    module.b = 2.0
+    return lambda x: x * module.b, set_on(module)
+
+
+@case
+def a_text_by_the_name_of_a_closure(s: Any) -> Any:
+    class Shown:
+        def __str__(self) -> str:
+            return "a" * int(s.b)
+
+    shown = Shown()
+    return lambda x: x * len(f"{shown}"), set_on(s)
 
 
 def with_attribute(**values: Any) -> Any:

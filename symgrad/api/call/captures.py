@@ -18,7 +18,7 @@ import sys
 import types
 import weakref
 from array import array
-from collections import Counter, OrderedDict, defaultdict, deque
+from collections import ChainMap, Counter, OrderedDict, UserDict, UserList, UserString, defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
@@ -31,25 +31,27 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.api.call.reads import EVERY, SHOWN, WHOLE, Import, Paths, code_reads
+from symgrad.api.call.reads import EVERY, SHOWN, WHOLE, Import, Paths, code_reads, names_of
 from symgrad.errors import SymgradError, warn_once
 from symgrad.ops.declare.forms import COMPILED, is_traced
 from symgrad.trace.constants import is_sparse, means_more
 from symgrad.trace.control.branches import Branches
 from symgrad.trace.inplace.local import LocalArray
-from symgrad.trace.lines import definition, is_user_code, of_the_user
+from symgrad.trace.lines import definition, is_generated, is_user_code, of_the_user
 from symgrad.trace.numpy.indexing import FEW
 from symgrad.trace.numpy.replaced import stood_for
 from symgrad.trace.outside import Reading, Slot, given, plain, standing
 from symgrad.trace.signature import Spec, by_columns, leaf_names, signature_of
+from symgrad.trace.structures import attributes_of
 
 Item = tuple[Callable[[Any], Any], Any, Any]
 Place = tuple[Slot, tuple[int, ...], str]
 
-LONG, SEEN, DEEP = 1000, 10_000, 20
-"""So many elements of one container are looked at, so many values in all, and tuples in so many others."""
+LONG, SEEN, DEEP, FLAT = 1000, 10_000, 20, 4
+"""So many elements of one container are looked at, so many values in all, tuples in so many others, and what is
+compared as a whole."""
 
-_NUMBERS = (bool, int, float, complex, str, bytes, type(None))
+_NUMBERS = (type(None), bool, int, float, complex, str, bytes)
 _CONTAINERS = (list, tuple, dict, deque)
 _DICTS = frozenset({dict, OrderedDict, defaultdict, Counter})
 _CALLED = frozenset({
@@ -59,9 +61,11 @@ _CALLED = frozenset({
 """Methods that are called without their names, and are often set anew."""
 _MAKES = frozenset({"__init__", "__new__", "__post_init__"})
 """Methods that are called where a class is."""
-_COMPARES = frozenset({"__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__"})
-_UNASKED = frozenset({"__hash__", "__del__", "__init_subclass__", "__set_name__", *SHOWN})
+_COMPARES = frozenset({"__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__", "__hash__"})
+_UNASKED = frozenset({"__del__", "__init_subclass__", "__set_name__", *SHOWN})
 """Methods that are not called while values are computed, or where a text is made alone."""
+_KEEP = {UserDict: "data", UserList: "data", UserString: "data", ChainMap: "maps"}
+"""Containers of Python's own that are written in Python, and the attribute that has what they hold."""
 
 _GONE = (AttributeError, LookupError, ValueError, ReferenceError)
 """What reading a place raises that is gone, as a deleted variable."""
@@ -152,7 +156,7 @@ class Captured:
 
     def given(self, values: Iterable[Any]) -> None:
         """Note functions and classes that come with arguments: what these read counts, too."""
-        new = {id(one): one for one in values if not issubclass(type(one), (*_NUMBERS, np.ndarray, np.generic))}
+        new = {id(one): one for one in values if not _is(one, (*_NUMBERS, np.ndarray, np.generic))}
         if new.keys() - self._given.keys():
             self._given |= new
             self.state = State()
@@ -365,7 +369,7 @@ def _place_key(get: Any, name: Any) -> tuple[int, Any]:
 
 def _compiled_as(value: Any) -> Spec | None:
     """Return what compilations know of an array from outside; None of anything else, and of what is not compiled."""
-    if not issubclass(type(value), np.ndarray) or means_more(type(value)):
+    if not _is(value, np.ndarray) or means_more(type(value)):
         return None
     native = np.dtype(value.dtype.newbyteorder("=").str) if value.dtype.kind in "biuf" else None
     if native not in COMPILED:
@@ -409,24 +413,24 @@ class _Survey:
             self.named(vars(value), rule, rule, EVERY)
         chain = _unwrapped(value)
         for each in chain:
-            if isinstance(each, partial):
+            if _is(each, partial):
                 put = lambda name, new, own=each: own.__setstate__((*[  # noqa: E731
                     new if one == name else getattr(own, one) for one in ("func", "args", "keywords")
                 ], own.__dict__))
                 for name in ("func", "args", "keywords"):
                     self.place(Slot(each, name, partial(getattr, each), put), name, EVERY)
-            owner = None if isinstance(each, types.FunctionType) else _asked(each, "__self__")
+            owner = None if _is(each, types.FunctionType) else _asked(each, "__self__")
             if owner is None and (each is not value or any(value is one for one in self.roots)):
                 owner = each  # an object that is called
-            if isinstance(owner, (np.ndarray, *_CONTAINERS)):  # get = settings.get
+            if _is(owner, (np.ndarray, *_CONTAINERS)):  # get = settings.get
                 self.place(Slot(each, "__self__", partial(getattr, each), _unset), "self", EVERY)
-            elif owner is not None and not isinstance(owner, (types.ModuleType, types.FunctionType)):
+            elif owner is not None and not _is(owner, (types.ModuleType, types.FunctionType)):
                 self.stack.append(partial(self.object, owner, "self", every=True))
         inner = chain[-1]
         if id(inner) in self.seen:
             return
-        if not isinstance(inner, types.FunctionType) or not is_user_code(inner.__code__.co_filename):
-            if not (isinstance(inner, type) or _is_users(inner)):
+        if not _is(inner, types.FunctionType) or not is_user_code(inner.__code__.co_filename):
+            if not (_is(inner, type) or _is_users(inner)):
                 self.seen.add(id(inner))
                 self.stack.append(partial(self.keeps, inner))
             return
@@ -441,21 +445,21 @@ class _Survey:
         names, installed = inner.__globals__, not of_the_user(inner.__code__.co_filename)
         self.whole |= not installed and (reads.whole or any(
             not WHOLE.isdisjoint(of) for name, of in reads.following.items()
-            if isinstance(names.get(name, sys.modules.get(name)), types.ModuleType)))  # copy.copy(o), and no o.copy()
+            if _is(names.get(name, sys.modules.get(name)), types.ModuleType)))  # copy.copy(o), and no o.copy()
         if not installed and ("eval" in reads.names or "exec" in reads.names):
             self.warn(f"reads what eval() or exec() in {inner.__name__}() names: {UNNOTICED}")
         for name, paths in reads.names.items():
-            if installed and isinstance(kept := names.get(name), _CONTAINERS) and len(kept) > LONG:
+            if installed and _is(kept := names.get(name), _CONTAINERS) and len(kept) > LONG:
                 continue  # a package's own cache
             if name in inner.__code__.co_freevars:
                 cell = (inner.__closure__ or ())[inner.__code__.co_freevars.index(name)]
                 self.place(Slot(cell, "cell_contents", partial(getattr, cell), partial(setattr, cell)), name, paths)
                 continue
-            pythons = getattr(builtins, name, None)
-            is_error = isinstance(pythons, type) and issubclass(pythons, BaseException)
+            pythons: Any = getattr(builtins, name, None)
+            is_error = _is(pythons, type) and issubclass(pythons, BaseException)
             if name in names or not (name in reads.texts or is_error):
                 self.named(names, name, name, paths)  # a name of Python's own may be one of the module's later
-                if name not in names and not isinstance(pythons, (types.BuiltinFunctionType, type)):
+                if name not in names and not _is(pythons, (types.BuiltinFunctionType, type)):
                     self.named(vars(builtins), name, name, paths)  # what somebody has put among builtins
         for one in reads.imports:
             self.imported(one, names)
@@ -467,26 +471,29 @@ class _Survey:
 
     def keeps(self, value: Any) -> None:
         """Go on with the user's functions and objects that something of a library's keeps, as `np.vectorize` does."""
-        if isinstance(value, (attrgetter, methodcaller)):  # they say their names by their texts alone
+        if _is(value, (attrgetter, methodcaller)):  # they say their names by their texts alone
             texts = {part for one in re.findall(r"'([\w.]+)'", repr(value)) for part in one.split(".")}
             self.texts |= texts
             self.attributes |= dict.fromkeys(texts, EVERY)
             return
         self.whole |= value is getattr or value is vars
         kept: list[tuple[Any, Any]] = []
-        if isinstance(value, types.FunctionType):
+        if _is(value, types.FunctionType):
             kept += [(cell, "cell_contents") for cell in value.__closure__ or ()]
             kept += [(value, name) for name in ("__defaults__", "__kwdefaults__")]
         names = _variables(value)
-        cached = {"_ufunc"} if isinstance(value, np.vectorize) else ()  # what it made of a function that it keeps, too
+        cached = {"_ufunc"} if _is(value, np.vectorize) else ()  # what it made of a function that it keeps, too
         kept += [(value, name) for name in names if name not in cached] if type(names) is dict else []
         for holder, name in kept:
             one = _now(partial(getattr, holder), name)
-            if isinstance(one, _CONTAINERS):
-                if len(one) <= LONG and any(map(callable, one.values() if isinstance(one, dict) else one)):
+            if _is(one, _CONTAINERS):
+                if len(one) <= LONG and any(map(callable, one.values() if _is(one, dict) else one)):
                     self.place(Slot(holder, name, partial(getattr, holder), _unset), str(name), EVERY)
-            elif not isinstance(one, types.ModuleType):
-                if callable(one) and not isinstance(one, type):
+            elif not _is(one, types.ModuleType):
+                inner = _unwrapped(one)[-1]
+                if type(inner) is types.FunctionType and is_user_code(inner.__code__.co_filename):
+                    self.place(Slot(holder, name, partial(getattr, holder), _unset), str(name), EVERY)
+                elif callable(one) and not _is(one, type):
                     self.stack.append(partial(self.function, one))
                 if _is_users(one) and not _is_installed(one):
                     self.stack.append(partial(self.object, one, str(name), every=True))
@@ -538,7 +545,7 @@ class _Survey:
             return
         self.places[place] = wanted
         only_arrays = only_arrays or place in self.own
-        if isinstance(value, _CONTAINERS):
+        if _is(value, _CONTAINERS):
             self.container(value, label, wanted, slot, path, only_arrays=only_arrays)
         if before is not None:
             return
@@ -551,25 +558,32 @@ class _Survey:
             return
         if type(value) in _READ:
             self.place(Slot(value, "()", partial(_READ[type(value)], value), _unset), f"{label}()", EVERY)
-        elif isinstance(value, np.ufunc) and value.__name__.endswith(" (vectorized)"):
+        elif _is(value, np.ufunc) and value.__name__.endswith(" (vectorized)"):
             self.warn(f"has {label}, which np.frompyfunc made: changes of what its function reads are not noticed")
-        elif isinstance(value, Iterator) and self.is_taken_from(value, name, slot.holder):
+        elif _is(value, Iterator) and self.is_taken_from(value, name, slot.holder):
             self.warn(f"takes from the iterator {label!r} once, while it is traced: every call has the same values")
-        if (content := _holding(value)) is not None:
+        kind: Any = type(value)
+        content, is_closed = None, type(slot.holder) is types.CellType and not path
+        if inner := next((attribute for each, attribute in _KEEP.items() if issubclass(kind, each)), ""):
+            put = partial(setattr, value)
+            within = paths if inner == "data" else EVERY  # of each of the maps
+            self.place(Slot(value, inner, partial(getattr, value), put), f"{label}.{inner}", within)
+        elif not _is_librarys(value) and (content := _holding(value)) is not None:
             self.compare(get, name, content)
-        elif not issubclass(type(value), (*_NUMBERS, *_CONTAINERS, np.generic)):
-            self.stack.append(partial(self.object, value, label, name))
-            if not isinstance(value, types.ModuleType):  # whose attributes may be made when they are asked for
+        is_plain = kind in _DICTS or kind in _CONTAINERS or kind in _NUMBERS or issubclass(kind, np.generic)
+        if not is_plain and (content is None or _is_made_of_library(kind) or _is_users(value)):
+            self.stack.append(partial(self.object, value, label, label if is_closed else name))
+            if not issubclass(kind, types.ModuleType):  # whose attributes may be made when they are asked for
                 self.stack.append(partial(self.function, value))
         if _is_library_function(value) and (path or not _is_named(slot.holder)):
             state.functions.append((slot, path, label))
-        if not (only_arrays or (isinstance(value, types.ModuleType) and not _is_users(value))):
+        if not (only_arrays or (_is(value, types.ModuleType) and not _is_users(value))):
             state.items.append((get, name, value, label))
             state.facts.append((label, _said(value)))
 
     def is_taken_from(self, value: Any, name: Any, holder: Any) -> bool:
         """Whether an iterator is none of a library's own, no object of the user's, no file, and code has its name."""
-        if isinstance(value, IOBase) or _is_users(value):
+        if _is(value, IOBase) or _is_users(value):
             return False
         if _is_named(holder):
             return of_the_user(holder.get("__file__") or "<string>")
@@ -591,7 +605,7 @@ class _Survey:
                 self.warn(f"reads {label}, of {len(value)} elements: {UNNOTICED}")
             return
         only_arrays = only_arrays or (id(value), None) in self.own
-        everything, is_dict, count = () in paths, isinstance(value, dict), len(value)
+        everything, is_dict, count = () in paths, _is(value, dict), len(value)
         elements: dict[Any, tuple[Any, Paths]] = {}
         by_length = everything
         for named, *rest in sorted(filter(None, paths), key=repr):
@@ -612,12 +626,12 @@ class _Survey:
         for key, (named, further) in elements.items():
             if not (is_dict or 0 <= key < count):
                 continue
-            inside, place = (slot, (*path, key)) if isinstance(value, tuple) else (
+            inside, place = (slot, (*path, key)) if _is(value, tuple) else (
                 Slot(value, key, value.get if is_dict else value.__getitem__, value.__setitem__), ()
             )
-            get = value.__getitem__ if isinstance(value, tuple) else inside.get
+            get = value.__getitem__ if _is(value, tuple) else inside.get
             shown = f"{label}[{named!r}]"
-            if slot.key == "__defaults__" and isinstance(slot.holder, types.FunctionType) and not path:
+            if slot.key == "__defaults__" and _is(slot.holder, types.FunctionType) and not path:
                 code = slot.holder.__code__
                 shown = f"{code.co_name}.{code.co_varnames[code.co_argcount - len(value) + key]}"
             self.stack.append(partial(self.value, get, key, shown, further, inside, place, only_arrays=only_arrays))
@@ -630,33 +644,35 @@ class _Survey:
         of_python = _has_attributes(value)
         if not (of_python or _is_users(value)):
             return
-        module = isinstance(value, types.ModuleType)
+        module = _is(value, types.ModuleType)
         every = every or not (module or _is_installed(value))
-        seen = id(value), None if every else called
+        direct = self.following.get(called, frozenset())
+        is_text = not SHOWN.isdisjoint(direct)
+        seen = id(value), None if every else called, is_text
         if seen in self.seen:
             return
         self.seen.add(seen)
         own = _variables(value)
-        classes = [*(value.__mro__ if isinstance(value, type) else ()), *type(value).__mro__]
+        classes = [*(value.__mro__ if _is(value, type) else ()), *type(value).__mro__]
         users = [kind for kind in classes if _is_users(kind)]
-        direct = self.following.get(called, frozenset())
         names = {*self.attributes} if every or called is None else {*direct, *(self.texts & own.keys())}
-        is_text = not SHOWN.isdisjoint(direct)
         made = [vars(kind)[name] for kind in users for name in SHOWN if name in vars(kind)]
         plain = of_python or any(map(_is_library_function, made))
         whole = self.whole or (is_text and plain)  # whose text is made by code that is no user's, of all attributes
         more = [key for kind in users for key in vars(kind)] if every and whole else ()
+        answers = any("__getattr__" in vars(kind) or "__getattribute__" in vars(kind) for kind in users) or (
+            module and "__getattr__" in own)  # until there is an attribute
         for name in sorted({*names, *(SHOWN if is_text else ()), *[key for key in more if key[:2] != "__"]}):
             paths, shown = self.attributes.get(name, EVERY), f"{label}.{name}"
             holders = [kind for kind in classes if name in vars(kind)]  # all of them: super() goes past the first
-            if holders and isinstance(vars(holders[0])[name], types.MemberDescriptorType):
+            if holders and _is(vars(holders[0])[name], types.MemberDescriptorType):
                 slot = Slot(value, name, partial(getattr, value), partial(object.__setattr__, value))
                 self.place(slot, shown, paths)
                 continue
-            if type(own) is dict and holders and isinstance(vars(holders[0])[name], cached_property) and not module:
+            if type(own) is dict and holders and _is(vars(holders[0])[name], cached_property) and not module:
                 with suppress(Exception):  # the function meets it where it reads it
                     getattr(value, name)  # from now on an attribute, which who deletes it has computed anew
-            missed = name in self.texts or name in direct
+            missed = answers or name in self.texts or name in direct
             if type(own) is dict and (name in own or holders or missed):
                 self.place(Slot(own, name, own.get, own.__setitem__), shown, paths)
             if type(own) is dict and name in own:
@@ -666,33 +682,44 @@ class _Survey:
                 if kind in nearer or kind in holders:
                     held = self.classes.setdefault(kind, vars(kind))  # one view, for it is known by its identity
                     self.place(Slot(kind, name, held.get, partial(setattr, kind)), shown, paths)
-                if isinstance(found := vars(kind).get(name), property):
+                if _is(found := vars(kind).get(name), property):
                     self.stack.append(partial(self.function, found.fget))
+        of_library = {name for kind in classes if kind not in users and kind is not object for name in vars(kind)}
         for kind in [kind for kind in users if not _is_installed(kind)]:
             for name, found in [*vars(kind).items()]:
-                if isinstance(found, (types.FunctionType, staticmethod, classmethod)) and self.is_asked(name, value):
+                if _is(found, (types.FunctionType, staticmethod, classmethod)) and (
+                    self.is_asked(name, found, value) or (name in of_library and name[:2] != "__")  # which that calls
+                ):
                     self.stack.append(partial(self.function, found))
         if type(own) is dict and every:
             if whole and (id(own), None) not in self.own:
                 self.state.lengths.append((own, len(own)))
                 self.state.facts.append((label, tuple(own)))
             for name in [key for key in own if key not in self.attributes]:
-                if whole or isinstance(own[name], np.ndarray):
+                if whole or _is(own[name], np.ndarray):
                     slot = Slot(own, name, own.get, own.__setitem__)
                     self.place(slot, f"{label}.{name}", EVERY, only_arrays=not whole)
 
-    def is_asked(self, name: str, value: Any) -> bool:
-        """Whether Python calls a method of an object without its name: operators, ``with``, the call of a class."""
+    def is_asked(self, name: str, found: Any, value: Any) -> bool:
+        """Whether Python calls a method of an object without its name: operators, ``with``, the call of a class.
+
+        What compares all fields of an object, as a dataclass does, is asked where code compares.
+        """
         if name in _COMPARES:
-            return self.compares
+            return self.compares or not is_generated(getattr(found, "__code__", None))
         special = name[:2] == name[-2:] == "__" and name not in _UNASKED
-        return special and (name not in _MAKES or isinstance(value, type))
+        return special and (name not in _MAKES or _is(value, type))
 
     def warn(self, what: str) -> None:
         """Warn, once for a function, of what is too much to be looked at in every call."""
         line, name = definition(self.roots[0]), getattr(self.roots[0], "__name__", "the function")
         instead = "an array, np.array(...), made outside, or an argument"
         warn_once(f"{line} {what}", str(SymgradError(f"{name}() {what}", line=line, instead=instead)))
+
+
+def _is(value: Any, kinds: type | tuple[type, ...]) -> bool:
+    """Whether something is of a class, as isinstance says but for a ``__class__`` that code of its own answers."""
+    return issubclass(type(value), kinds)
 
 
 def _asked(value: Any, name: str) -> Any:
@@ -705,15 +732,19 @@ def _asked(value: Any, name: str) -> Any:
 
 def _variables(value: Any) -> Any:
     """Return an object's variables, of a thread's own object those of this thread."""
-    found = _asked(value, "__dict__")
-    return MappingProxyType({}) if found is None else found
+    by_users = type(type(value).__getattribute__) is types.FunctionType
+    try:
+        found = object.__getattribute__(value, "__dict__") if by_users else getattr(value, "__dict__", None)
+    except Exception:  # noqa: BLE001 - as in `_asked`
+        found = None
+    return found if _is(found, (dict, MappingProxyType)) else MappingProxyType({})
 
 
 def _holding(value: Any) -> tuple[Any, ...] | None:
     """Return what an array holds, and its shape, or what a set, another mapping than a dict, or a buffer holds."""
     kind = type(value)
     if issubclass(kind, np.ndarray):  # which a traced array says it is
-        mask = np.ma.getmaskarray(value).tobytes() if isinstance(value, np.ma.MaskedArray) else b""
+        mask = np.ma.getmaskarray(value).tobytes() if _is(value, np.ma.MaskedArray) else b""
         held = value.tobytes() if not value.dtype.hasobject else _holdings(value.ravel().tolist())
         return value.shape, value.dtype, held, mask
     if is_sparse(kind):
@@ -726,28 +757,61 @@ def _holding(value: Any) -> tuple[Any, ...] | None:
     if issubclass(kind, Mapping) and kind not in _DICTS:
         with suppress(Exception):  # of its own code, which may not be ready: then it is known as an object
             return kind, _holdings(value), _holdings(value.values())
-    return None
+    return _kept(value) if _is_made_of_library(kind) else None
 
 
-def _holdings(values: Iterable[Any]) -> tuple[Any, ...]:
+def _holdings(values: Iterable[Any], depth: int = 0) -> tuple[Any, ...]:
     """Return what some values hold, or are known by."""
-    return tuple([_holding(one) or _said(one) for one in itertools.islice(values, LONG)])
+    found: list[Any] = []
+    for one in itertools.islice(values, LONG):
+        inner = None
+        if _is(one, _CONTAINERS) and not _is_fixed(one) and depth < FLAT:
+            keys = tuple(one) if _is(one, dict) else ()
+            inner = type(one), keys, _holdings(one.values() if keys else one, depth + 1)
+        found.append(inner or _holding(one) or _said(one))
+    return tuple(found)
+
+
+def _is_made_of_library(kind: type) -> bool:
+    """Whether a class is one of NumPy's or SciPy's of objects with attributes, or is made of one."""
+    from_library = any(f"{each.__module__}.".startswith(("numpy.", "scipy.")) for each in kind.__mro__)
+    attributes = kind.__dictoffset__ or any("__slots__" in vars(each) for each in kind.__mro__)
+    return from_library and bool(attributes) and not issubclass(kind, (np.ndarray, np.generic, type))
+
+
+def _is_librarys(value: Any) -> bool:
+    """Whether an object stands in the library's own module, as a distribution does that nobody has given parameters."""
+    home = _home(value) if _is_made_of_library(type(value)) and not _is_users(value) else None
+    return home is not None and any(value is one for one in vars(home).values())
+
+
+def _kept(value: Any) -> tuple[Any, ...] | None:
+    """Return the numbers and arrays in the attributes of an object of NumPy's or SciPy's; None where there are none.
+
+    Of an object of a class of the user's, those that the library's classes above it name.
+    """
+    own = attributes_of(value)
+    kind: Any = type(value)
+    named = names_of(kind) if _is_users(value) else own.keys()
+    kinds = (*_NUMBERS[1:], *_CONTAINERS, np.ndarray, np.generic)
+    found = {name: one for name, one in own.items() if name in named and _is(one, kinds)}
+    return (*found, _holdings(found.values())) if found else None
 
 
 def _said(value: Any) -> Any:
     """Return what a value is known by: a number or a text by what it says, others by their identity."""
-    if issubclass(type(value), np.generic):
+    if _is(value, np.generic):
         return value.dtype, value.tobytes()
     if type(value) in _NUMBERS or _is_fixed(value):
         return type(value), repr(value)
-    return type(value) if isinstance(value, _CONTAINERS) else id(value)
+    return type(value) if _is(value, _CONTAINERS) else id(value)
 
 
 def _is_library_function(value: Any) -> bool:
     """Whether something is a function or a method, in Python no user's."""
-    if isinstance(value, (staticmethod, classmethod)):
+    if _is(value, (staticmethod, classmethod)):
         value = value.__func__
-    if not callable(value) or isinstance(value, (type, types.ModuleType)):
+    if not callable(value) or _is(value, (type, types.ModuleType)):
         return False
     code = _asked(_asked(value, "__func__") or value, "__code__")
     return type(code) is not types.CodeType or not is_user_code(code.co_filename)
@@ -760,12 +824,12 @@ def _is_named(holder: Any) -> bool:
 
 def _is_fixed(value: Any) -> bool:
     """Whether something is a tuple of numbers, texts and such tuples, which stays what it is."""
-    level = [value] if isinstance(value, tuple) else []
+    level = [value] if _is(value, tuple) else []
     for _ in range(DEEP if level else 0):
         inner = [one for each in level for one in each]
-        level = [one for one in inner if isinstance(one, tuple)]
+        level = [one for one in inner if _is(one, tuple)]
         if len(inner) > SEEN or not all(
-            type(one) in _NUMBERS or isinstance(one, (tuple, np.number, np.bool)) for one in inner
+            type(one) in _NUMBERS or _is(one, (tuple, np.number, np.bool)) for one in inner
         ):
             return False
         if not level:
@@ -787,8 +851,8 @@ def _unset(_key: Any, _new: Any) -> None:
 def _unwrapped(value: Any) -> list[Any]:
     """List a method, a partial or another wrapper, what it is of, and so on, to a Python function if there is one."""
     found = [value]
-    while not isinstance(found[-1], types.FunctionType) and len(found) <= DEEP:
-        value = found[-1].func if isinstance(found[-1], partial) else _asked(found[-1], "__func__")
+    while not _is(found[-1], types.FunctionType) and len(found) <= DEEP:
+        value = found[-1].func if _is(found[-1], partial) else _asked(found[-1], "__func__")
         value = _asked(found[-1], "__wrapped__") if value is None else value
         if value is None:
             break
@@ -798,13 +862,18 @@ def _unwrapped(value: Any) -> list[Any]:
 
 def _home(value: Any) -> Any:
     """Return the module of an object's class, of a class, or a module itself."""
-    kind = value if isinstance(value, type) else type(value)
-    return value if isinstance(value, types.ModuleType) else sys.modules.get(kind.__module__)
+    kind = value if _is(value, type) else type(value)
+    return value if _is(value, types.ModuleType) else sys.modules.get(kind.__module__)
+
+
+def _file(module: Any) -> Any:
+    """Return the file of a module, which may answer any name itself; None where there is none."""
+    return _variables(module).get("__file__")
 
 
 def _is_installed(value: Any) -> bool:
     """Whether something is of an installed package."""
-    file = getattr(_home(value), "__file__", None)
+    file = _file(_home(value))
     return file is not None and is_user_code(file) and not of_the_user(file)
 
 
@@ -814,17 +883,18 @@ def _has_attributes(value: Any) -> bool:
     if kind is types.FunctionType:
         return of_the_user(value.__code__.co_filename)
     of_python = kind.__module__.partition(".")[0] in sys.stdlib_module_names
-    return of_python and not isinstance(value, (type, types.ModuleType)) and type(_variables(value)) is dict
+    return of_python and not _is(value, (type, types.ModuleType)) and type(_variables(value)) is dict
 
 
 def _is_users(value: Any) -> bool:
     """Whether an object, a class or a module is the user's."""
     module = _home(value)
-    if module is not None and module.__name__ == "__main__":
+    own = _variables(module)
+    if own.get("__name__") == "__main__":
         return True
-    if module is not None and getattr(module, "__spec__", None) is None and not hasattr(module, "__file__"):
+    if module is not None and own.get("__spec__") is None and "__file__" not in own:
         return True  # made by hand, or by exec
-    return is_user_code(getattr(module, "__file__", None) or "<frozen ")
+    return is_user_code(_file(module) or "<frozen ")
 
 
 # -- what happens while it is traced, and would not happen again
@@ -871,18 +941,18 @@ def captured_rng(
 def _state(generator: Any) -> Any:
     """Return the state of a random generator, of which every draw changes something; None of anything else."""
     drawn = sys.modules.get("numpy.random")
-    if isinstance(generator, random.Random):
+    if _is(generator, random.Random):
         return generator.getstate()
-    if drawn is not None and isinstance(generator, drawn.Generator):
+    if drawn is not None and _is(generator, drawn.Generator):
         return generator.bit_generator.state
-    if drawn is not None and isinstance(generator, drawn.RandomState):
+    if drawn is not None and _is(generator, drawn.RandomState):
         return generator.get_state(legacy=False)
     return None
 
 
 def _set_state(generator: Any, state: Any) -> None:
     """Put a random generator back to where it was."""
-    if isinstance(generator, random.Random):
+    if _is(generator, random.Random):
         generator.setstate(state)
     elif hasattr(generator, "bit_generator"):
         generator.bit_generator.state = state

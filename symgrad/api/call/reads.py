@@ -29,6 +29,14 @@ _CATCHES = frozenset({"AttributeError", "Exception", "BaseException", "suppress"
 _COMPUTE = frozenset({"getattr", "attrgetter", "vars", "__dict__", "__getattribute__"})
 
 
+_ORDERS = frozenset({
+    "min", "max", "sorted", "sort", "index", "count", "remove", "set", "frozenset", "bisect", "bisect_left",
+    "bisect_right", "insort", "heapify", "heappush", "heappop", "heapreplace", "nsmallest", "nlargest", "groupby",
+    "eq", "ne", "lt", "le", "gt", "ge", "contains", "countOf", "indexOf", "hash", "get", "pop", "setdefault",
+})
+"""What compares what it is given, or looks it up."""
+
+
 class Import(NamedTuple):
     """A module that code imports, or finds by a text.
 
@@ -51,7 +59,7 @@ class CodeReads(NamedTuple):
         following: by the name of something, the attributes that are read of what has it.
         texts: names that are read where they may be missing, as by ``getattr(o, "name", None)``.
         imports: modules.
-        compares: something is compared.
+        compares: something is compared, put in order or looked up.
         whole: objects are read whole, or by names that are computed.
     """
 
@@ -127,7 +135,7 @@ def code_reads(code: types.CodeType) -> CodeReads:
         for before, i in pairwise(every):
             if i.opname == "MATCH_CLASS":  # case Layer(rate=r)
                 attributes.update(dict.fromkeys(before.argval, EVERY))
-    compares = any(i.opname == "COMPARE_OP" for every in listed for i in every)
+    compares = bool(read & _ORDERS) or any(i.opname in {"COMPARE_OP", "CONTAINS_OP"} for e in listed for i in e)
     whole = bool({*names} & WHOLE) or any(_computes_names([*dis.get_instructions(each)]) for each in codes)
     return CodeReads(names, attributes, following, frozenset(texts | caught), (*imports,), compares, whole)
 
@@ -190,3 +198,10 @@ def _computes_names(every: list[dis.Instruction]) -> bool:
         if not is_text:
             return True
     return False
+
+
+@lru_cache(maxsize=256)
+def names_of(kind: type) -> frozenset[str]:
+    """Return the attributes that the functions in a class and in the classes above it name."""
+    found = [getattr(one, "fget", one) for each in kind.__mro__ for one in vars(each).values()]
+    return frozenset([name for one in found if hasattr(one, "__code__") for name in one.__code__.co_names])

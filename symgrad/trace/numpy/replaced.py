@@ -615,7 +615,7 @@ def standing_for(function: Any) -> Any:
 
 def held_for(value: Any) -> Any:
     """Return what stands for a value that the user holds, or for the function of a static method; else itself."""
-    if isinstance(value, (staticmethod, classmethod)):
+    if issubclass(type(value), (staticmethod, classmethod)):
         instead = held_for(value.__func__)
         return value if instead is value.__func__ else type(value)(instead)
     if len(sys.modules) != _Installed.looked:
@@ -628,7 +628,7 @@ def held_for(value: Any) -> Any:
 
 def stood_for(value: Any) -> Any:
     """Return what a stand-in stands for; anything else as it is."""
-    return value.original if isinstance(value, Replaced) else value
+    return value.original if issubclass(type(value), Replaced) else value  # isinstance asks the value
 
 
 # -- what is replaced
@@ -764,7 +764,7 @@ def _bound_names(names: dict[str, Any]) -> Row | None:
 
 def _methods_with_caches(names: dict[str, Any]) -> Iterator[Row]:
     """Find methods with a cache in the classes that a module defines."""
-    for kind in [value for value in names.values() if isinstance(value, type)]:
+    for kind in [value for value in names.values() if issubclass(type(value), type)]:
         found = {key: value for key, value in vars(kind).items() if type(value) is _LRU}
         if found and kind.__module__ == names.get("__name__"):
             yield kind, found, {key: standing_for(value) for key, value in found.items()}
@@ -797,7 +797,7 @@ def _closures(fun: Any) -> Iterator[Row]:
                 continue
             if (instead := standing_for(value)) is not value:
                 yield cell, {_CELL: value}, {_CELL: instead}
-            stack.append(value if isinstance(value, FunctionType) else None)
+            stack.append(value if type(value) is FunctionType else None)
 
 
 def _user_bindings() -> Iterator[Row]:
@@ -805,7 +805,8 @@ def _user_bindings() -> Iterator[Row]:
     here = _Installed
     for name, loaded in list(sys.modules.items()) if len(sys.modules) != here.modules else ():
         if name not in here.users and name not in here.others:
-            own = of_the_user(getattr(loaded, "__file__", None) or ("" if name == "__main__" else "<frozen>"))
+            file = getattr(loaded, "__dict__", {}).get("__file__")
+            own = of_the_user(file or ("" if name == "__main__" else "<frozen>"))
             if own:
                 here.users[name] = (None, 0, ())
             else:
