@@ -79,6 +79,12 @@ def in_numpy_or_scipy(filename: str) -> bool:
 
 
 @cache
+def in_symgrad(filename: str) -> bool:
+    """Whether a file is symgrad's, and not written as users write."""
+    return filename.startswith(_HERE + os.sep) and not filename.startswith(_ON_TOP)
+
+
+@cache
 def installed(filename: str) -> bool:
     """Whether a file is an installed package's."""
     return any(site in filename for site in _SITE)
@@ -230,6 +236,13 @@ def raised_in_library(error: BaseException) -> bool:
     files = [frame.f_code.co_filename for frame, _ in walk_tb(error.__traceback__)]
     files = files[:-1] if isinstance(error, SymgradError) and files[-1:] and is_user_code(files[-1]) else files
     return bool(files) and not is_user_code(files[-1])
+
+
+def raised_by_statement(error: BaseException) -> bool:
+    """Whether a `raise` of the user's code raised an error: what it says are the user's words."""
+    at = entries(error)[-1:]
+    return bool(at) and is_user_code(at[0].tb_frame.f_code.co_filename) and (
+        dis.opname[at[0].tb_frame.f_code.co_code[at[0].tb_lasti]] == "RAISE_VARARGS")
 
 
 def called_last(error: BaseException) -> tuple[str, Any]:
@@ -490,6 +503,52 @@ def callee(code: CodeType, at: int) -> tuple[str, ...] | None:
 
 
 _NO_VALUES = frozenset({"CACHE", "NOP", "COPY_FREE_VARS", "PUSH_NULL", "RESUME", "KW_NAMES", "PRECALL", "EXTENDED_ARG"})
+
+
+_SAYS = frozenset({
+    "print", "pprint", "pp", "write", "writelines", "warn", "breakpoint", "set_description", "set_postfix",
+})
+_LOGS = frozenset({"debug", "info", "warning", "error", "critical", "exception"})
+_SAYING = frozenset({"logging", "warnings", "traceback", "pdb", "bdb"})
+"""What tells people something: functions, methods of loggers, and modules of Python's own."""
+_TEXTS = frozenset({"str", "repr", "ascii", "format", "join", "map"})
+_IN_TEXTS = frozenset({"__repr__", "__str__", "__format__", "<genexpr>", "<listcomp>"})
+"""What makes texts of texts: functions, and code that is called for one."""
+_USES = frozenset({"BINARY_SUBSCR", "STORE_SUBSCR", "DELETE_SUBSCR", "COMPARE_OP", "CONTAINS_OP"})
+_SAID = re.compile(r"(raise|assert|print\(|warnings\.|log\w*\.) ?.*")
+
+
+def is_said(frame: FrameType) -> bool:
+    """Whether a text that is made in a frame is for people alone: it is printed, logged, or the message of an error."""
+    at: FrameType | None = frame
+    while at is not None and not at.f_code.co_filename.startswith(_HERE + os.sep):
+        code = at.f_code
+        if at.f_globals.get("__name__") in _SAYING or _is_said_at(code, at.f_lasti, at.f_lineno):
+            return True
+        if is_user_code(code.co_filename) and code.co_name not in _IN_TEXTS:
+            return False
+        at = at.f_back
+    return False
+
+
+@functools.lru_cache(maxsize=4096)
+def _is_said_at(code: CodeType, at: int, number: int) -> bool:
+    """Whether what uses the text that an instruction makes tells it, or raises: the first that is not a text again."""
+    every = list(dis.get_instructions(code))
+    own = place_of(max([one for one in every if one.offset <= at], key=lambda one: one.offset))
+    if own is None:  # Python 3.10
+        return _SAID.match(linecache.getline(code.co_filename, number).strip()) is not None
+    around = [(place, one) for one in every if (place := place_of(one)) and place[0] <= own[0] and own[1] <= place[1]]
+    if any(one.opname == "RAISE_VARARGS" for _, one in around):
+        return True
+    for _, one in sorted(around, key=lambda pair: (pair[0][1], [-k for k in pair[0][0]])):
+        if one.opname in _USES or (one.opname == "BINARY_OP" and one.arg == NB_SUBSCR):
+            return False
+        calls = one.opname.startswith("CALL") and "INTRINSIC" not in one.opname
+        names = (callee(code, one.offset) or ("",)) if calls else ()
+        if names and names[-1] not in _TEXTS:
+            return names[-1] in _SAYS or (len(names) > 1 and names[-1] in _LOGS)
+    return False
 
 
 UFUNC_METHODS = frozenset({"reduce", "accumulate", "reduceat", "outer", "at"})

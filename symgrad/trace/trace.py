@@ -44,6 +44,7 @@ from symgrad.trace.lines import (
     entries,
     error_line,
     is_user_code,
+    raised_by_statement,
     raised_in_library,
     raised_in_symgrad,
     spelled,
@@ -281,7 +282,8 @@ def explain(error: Exception, refused: Sequence[Refusal] = ()) -> Exception:
     if library and compiled and isinstance(error, ValueError):  # np.nditer(x, flags=...)
         return ArgumentValueError(f"{public_name(function)}: {error}", line=line)
     foreign = called_of_traced(error)
-    if foreign or (isinstance(error, (TypeError, ValueError)) and _OWN_CLASSES.search(str(error))):
+    names_it = isinstance(error, (TypeError, ValueError)) and _OWN_CLASSES.search(str(error))
+    if foreign or (names_it and not raised_by_statement(error)):
         said = _OWN_CLASSES.sub("ndarray", str(error))  # the user knows an array
         return UnsupportedError(
             f"{foreign}{': ' * bool(foreign)}{said}: a traced array, of which there are no values while tracing",

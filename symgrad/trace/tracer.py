@@ -25,7 +25,9 @@ from symgrad.errors import (
     MutationError,
     RangeError,
     ShapeError,
+    SymgradError,
     UnsupportedError,
+    warn_once,
 )
 from symgrad.ir.index import shapes
 from symgrad.ir.node import Node
@@ -39,6 +41,8 @@ from symgrad.trace.lines import (
     called,
     in_numpy_or_scipy,
     in_scipy,
+    in_symgrad,
+    is_said,
     passes_on,
     stores,
     subscripts,
@@ -438,15 +442,49 @@ class Tracer:
         raise self._refuse("tolist()", "list(x), which gives traced elements")
 
     def __format__(self, spec: str) -> str:
-        if spec:  # whoever catches it has lost a text, and no value
+        if not spec:
+            return self._text(str, sys._getframe(1))  # noqa: SLF001 - who asks
+        value = self._value_for_text(sys._getframe(1))[0]  # noqa: SLF001 - as above
+        if value is None:  # whoever catches it has lost a text, and no value
             raise self._refuse(f"the format {spec!r}", "printing outside of the traced function", numpy=False)
-        return repr(self)
+        return format(value, spec)
+
+    def __str__(self) -> str:
+        return self._text(str, sys._getframe(1))  # noqa: SLF001 - as above
 
     def __repr__(self) -> str:
+        return self._text(repr, sys._getframe(1))  # noqa: SLF001 - as above
+
+    def _text(self, of: Callable[[Any], str], frame: FrameType) -> str:
+        """Return the text of an integer or a Boolean, with a guard; of what has no value, say what it is.
+
+        So it is where people are told: what is printed, logged or an error's message is no reason to compile again.
+        """
+        value, goes_on = self._value_for_text(frame)
+        if value is not None:
+            return of(value)
+        brief = f"Tracer({self._brief()})"
+        if goes_on and (line := user_line()) is not None:
+            what = f"the text of a traced array is {brief!r}: it has no value while {self.owner.function}() is traced"
+            instead = "print(x) for a message; static_argnames= for an argument that is a setting or a key"
+            warn_once(f"{line} text", str(SymgradError(what, line=line, instead=instead)))
+        return brief
+
+    def _value_for_text(self, frame: FrameType) -> tuple[Any, bool]:
+        """Return its value, guarded, if it has one and is no message; and whether code goes on with the text."""
         carrying = self.owner.branches and self.owner.branches.carrying
         if carrying and self.weak is not None:
             carrying.told = True  # Python has a plain number here
-        return f"Tracer({self._brief()})"
+            if carrying.traced:
+                return None, False  # it is traced again, without
+        if not _goes_on_with_text(self.owner, frame):
+            return None, False
+        value = self.known()
+        if value is None and not self._node.shape and self._node.dtype.kind in "iub":
+            value = outcome(self, "a text (str(), repr(), a format)", _NO_INDEX)
+            if not self.is_number or (self.weak is None and self._node.dtype.kind != "b"):
+                value = np.array(value, self._node.dtype)[() if self.is_number else ...]
+        return value, True
 
     def __reduce__(self) -> NoReturn:
         raise self._refuse("pickling", "returning the value from the traced function", numpy=False)
@@ -612,6 +650,13 @@ def leaked(value: Tracer) -> LeakedTracerError:
     )
 
 
+def _goes_on_with_text(trace: Trace, frame: FrameType) -> bool:
+    """Whether the user's code may go on with a text that a frame makes while a trace runs, and not only tell it."""
+    file = frame.f_code.co_filename
+    inside = in_numpy_or_scipy(file) or in_symgrad(file)
+    return trace.alive and current() is trace and not inside and not is_said(frame)
+
+
 def as_array(x: Any) -> Any:
     """Make an array of a traced number; of each in a tuple."""
     if type(x) is tuple:
@@ -735,6 +780,8 @@ class Extent:
         raise self.refuse("float() or a math.* function", "np.sqrt(n), np.log(n), ... in place of math.sqrt(n); or ")
 
     def __repr__(self) -> str:
+        if _goes_on_with_text(self.owner, sys._getframe(1)):  # noqa: SLF001 - who asks
+            raise self.refuse("a text with it")
         return str(self.dim)
 
 

@@ -239,7 +239,7 @@ def aliases_of_results(v, m):
 
 @program(2.5)
 def numbers(x):
-    return round(x, 1), np.round(x), f"{x}" and x, x.real if isinstance(x, np.ndarray) else x, [1.0, x][1], (x, None)
+    return round(x, 1), np.round(x), x, x.real if isinstance(x, np.ndarray) else x, [1.0, x][1], (x, None)
 
 
 @program(V)
