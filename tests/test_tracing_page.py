@@ -12,7 +12,7 @@ BLOCKS = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 
 
 def test_the_page_runs():
-    assert len(BLOCKS) == 4
+    assert len(BLOCKS) == 5
     names: dict[str, Any] = {}
     for number, block in enumerate(BLOCKS):
         name = f"<tracing.md {number}>"

@@ -425,11 +425,12 @@ _EXTENSIONS = tuple(importlib.machinery.EXTENSION_SUFFIXES)
 def calls(frame: FrameType, name: str, function: Any) -> bool:
     """Whether the user's code in a frame calls `function`, which it knows as `name`.
 
-    When compiled code calls back into Python, the frame is that of the user's function that called the compiled code,
-    and the call that runs there is of something else.
+    What an ``__array__`` makes goes to compiled code, which wants a plain array. When compiled code calls back into
+    Python, the frame is that of the user's function that called the compiled code, and the call that runs there is of
+    something else.
     """
     code = frame.f_code
-    if not may_trace(code.co_filename):
+    if not may_trace(code.co_filename) or code.co_name == "__array__":
         return False
     names = callee(code, frame.f_lasti)
     if names is None:  # unknown: Python 3.10, or a call of an expression

@@ -533,6 +533,31 @@ keeping("UserString", lambda: collections.UserString("ab"), lambda one: setattr(
 keeping("proxy", proxy, lambda one: one[0].append(2.0), lambda one, x: x * sum(one[1]["held"]))
 
 
+class Table:
+    def __init__(self, values: Any) -> None:
+        self.values = values
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        return np.array(self.values, dtype)
+
+
+class Same(Table):
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        return self.values
+
+
+ARRAY_OF: dict[str, Any] = {
+    "np.asarray": lambda one, x: x * np.asarray(one), "np.array": lambda one, x: x * np.array(one),
+    "*": lambda one, x: x * one, "reflected": lambda one, x: one * x, "np.sum": lambda one, x: x * np.sum(one),
+    "np.exp": lambda one, x: x * np.exp(one),
+    "@": lambda one, x: x * (x @ one), "np.where": lambda one, x: np.where(x > 1.5, one, x + np.mean(one)),
+}
+for name, use in ARRAY_OF.items():
+    for kind, values in ((Table, [1.0, 2.0, 3.0]), (Table, X.copy()), (Same, X.copy())):
+        keeping(f"__array__, {name}", lambda kind=kind, values=values: kind(copy.copy(values)),
+                lambda one: one.values.__setitem__(0, 0.5), use)
+
+
 # -- code of the user's that answers every name
 
 

@@ -119,7 +119,8 @@ class HeldStandIn(Replaced):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call what this thread should get, whatever name it has."""
-        traced = current() is not None and may_trace(sys._getframe(1).f_code.co_filename)  # noqa: SLF001 - the caller
+        code = sys._getframe(1).f_code  # noqa: SLF001 - the caller
+        traced = current() is not None and may_trace(code.co_filename) and code.co_name != "__array__"
         return self.when_traced(self.original, args, kwargs) if traced else self.original(*args, **kwargs)
 
 
