@@ -259,6 +259,7 @@ class Projection:
     def _reaching(self, made: Any) -> Any:
         """Let what is made of the function say so: SciPy's functions in closures are replaced while it is traced."""
         made.__signature__ = signature(made)
+        made.__name__ = getattr(self.fun, "__name__", made.__name__)
         return update_wrapper(made, self.fun, assigned=(), updated=())
 
 

@@ -10,7 +10,7 @@ import sys
 import zipfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from types import ModuleType
+from types import FunctionType, ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -49,7 +49,9 @@ def function(target: str) -> Callable[..., Any]:
             named = [k for k, v in mine if callable(v)]
             there = f"; it has {', '.join(named[:8])}" if named else ""
             raise Refused(f"{path} has no function {name!r}{there}")
-        value = getattr(value, part)
+        holder, value = value, getattr(value, part)
+        if isinstance(holder, type) and isinstance(vars(holder).get(part), FunctionType):
+            raise Refused(f"{name} in {path} takes an object: write a function, or a name of an object's method")
     if not callable(value) or isinstance(value, type):
         raise Refused(f"{name} in {path} is {type(value).__name__}, not a function")
     return value  # type: ignore[no-any-return]

@@ -140,7 +140,9 @@ def user_frame() -> FrameType | None:
     while frame is not None:
         code = frame.f_code
         users = _foreign.get(code.co_filename)
-        if users or (users is None and is_user_code(code.co_filename)):
+        if (users or (users is None and is_user_code(code.co_filename))) and not (
+            code.co_filename[:1] == "<" and is_generated(code)
+        ):
             return frame
         if id(code) in _ends:
             return None
@@ -206,7 +208,8 @@ def entries(error: BaseException) -> list[TracebackType]:
 
 def error_line(error: BaseException) -> Line | None:
     """Return the innermost line of the user's code that an error went through."""
-    own = [at for at in walk_tb(error.__traceback__) if is_user_code(at[0].f_code.co_filename)]
+    own = [at for at in walk_tb(error.__traceback__) if (
+        is_user_code(at[0].f_code.co_filename) and not is_generated(at[0].f_code))]
     if not own:
         return None
     line = line_at(*own[-1])

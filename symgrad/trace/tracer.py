@@ -42,6 +42,7 @@ from symgrad.trace.lines import (
     in_numpy_or_scipy,
     in_scipy,
     in_symgrad,
+    is_generated,
     is_said,
     passes_on,
     stores,
@@ -554,7 +555,10 @@ def _float(self: Tracer) -> float:
             return float(outcome(one, "float()", instead))
     elif function is float:
         kept = "" if line is None else without_float(line.text)
+        kept = "" if line is None or kept == line.text else kept  # float has another name there
         instead = f"{kept}{_RETURNED * kept.startswith('return ')}" if kept else "the value itself, without float()"
+    elif is_generated(sys._getframe(2).f_code):  # noqa: SLF001 - as above
+        what, instead = f"float() in {name}(), as converter=float,", "no converter, or converter=np.asarray"
     elif line is not None and "%" in line.text and not name:
         what, instead = "the format of a number", "printing outside of the traced function"
     elif not instead:

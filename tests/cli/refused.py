@@ -18,6 +18,7 @@ REFUSED = [
     (["show", "losses.py:lost"], "losses.py has no function 'lost'; it has loss, quadratic"),
     (["show", "losses.py:number"], "number in losses.py is float, not a function"),
     (["show", "losses.py:Model"], "Model in losses.py is type, not a function"),
+    (["check", "losses.py:Model.__init__", *X], "Model.__init__ in losses.py takes an object: write a function"),
     (["show", "syntax.py:f"], "syntax.py does not import: SyntaxError: "),
     (["show", "raises.py:f"],
      "raises.py does not import: ZeroDivisionError: division by zero (line 2 of raises.py: 1 / 0)"),

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import textwrap
 import traceback
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,50 @@ def test_functions_of_exec_and_eval_show_their_line():
     function = eval("lambda x: float(x[0])")  # noqa: S307 - as people do
     with pytest.raises(SymgradError, match=r"<string>:1\n      lambda x: float\(x\[0\]\)"):
         run(function, X)
+
+
+@dataclass(order=True, unsafe_hash=True)
+class Held:
+    values: Any
+
+
+OF_ATTRS = """
+def __init__(self, values):
+    self.values = convert(values)
+"""
+
+
+def class_of_attrs(converter: Any) -> Any:
+    """Make a class as attrs does: its methods are a text that runs with a copy of the module's names."""
+    names = {**globals(), "convert": converter}
+    exec(compile(OF_ATTRS, "<attrs generated methods test_texts.Converted>", "exec"), names)
+    return type("Converted", (), {"__module__": __name__, "__init__": names["__init__"]})
+
+
+ConvertedToFloat = class_of_attrs(float)
+WRITTEN: dict[str, tuple[Any, str]] = {
+    "equal": (lambda x: x if Held(x) == Held(X) else -x, "np.any(x) or np.all(x)"),
+    "less": (lambda x: x if Held(x) < Held(X) else -x, "np.any(x) or np.all(x)"),
+    "hash": (lambda x: x * hash(Held(x)), "a key that is a plain number or string"),
+    "converted": (lambda x: ConvertedToFloat(x[0]).values * x, "no converter, or converter=np.asarray"),
+}
+ConvertedToArray = class_of_attrs(np.asarray)
+
+
+@pytest.mark.parametrize("name", WRITTEN)
+def test_methods_that_dataclasses_and_attrs_write_are_no_lines_of_the_users(name):
+    function, instead = WRITTEN[name]
+    with pytest.raises(SymgradError) as caught:
+        sg.jit(function, options=sg.Options(compiler="none"))(X)
+    line = caught.value.line
+    assert line is not None
+    assert (line.file, caught.value.instead) == (__file__, instead)
+    assert name != "converted" or "float() in ConvertedToFloat(), as converter=float, needs" in str(caught.value)
+
+
+def test_converters_of_attrs_are_traced():
+    function = lambda x: ConvertedToArray([x[0], x[1]]).values * ConvertedToArray(x).values.sum()  # noqa: E731
+    np.testing.assert_array_equal(sg.jit(function, options=sg.Options(compiler="none"))(X), function(X))
 
 
 def test_a_text_that_is_another_is_not_shown():

@@ -369,6 +369,7 @@ class Arguments:
         nums = (static_argnums,) if isinstance(static_argnums, int) else tuple(static_argnums)
         names = (static_argnames,) if isinstance(static_argnames, str) else tuple(static_argnames)
         count = len(self.parameters)
+        self.count = -1 if self._takes(inspect.Parameter.KEYWORD_ONLY) else count  # so many arguments are all of them
         self.static = frozenset([*[n % count if isinstance(n, int) and n < 0 else n for n in nums], *names])
         for name in names:
             if self.parameters and name not in self.parameters and not self._takes(inspect.Parameter.VAR_KEYWORD):
@@ -451,14 +452,14 @@ class Arguments:
 
     def split(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Leaves:
         """Flatten the arrays of a call."""
-        if self.signature is not None and (kwargs or self.static or len(args) != len(self.parameters)):
+        if self.signature is not None and (kwargs or self.static or len(args) != self.count):
             try:
                 bound = self.signature.bind(*args, **kwargs)
             except TypeError as error:
                 others = [name for name in kwargs if name not in self.parameters]  # of which Python speaks first
                 missing = others and "missing" in str(error)
                 said = f"got an unexpected keyword argument {others[0]!r}" if missing else error
-                raise ArgumentError(f"{self.name}{self.signature}: {said}") from None
+                raise ArgumentError(f"{self.name}{self.signature}: {said}", line=user_line()) from None
             args, kwargs = bound.args, bound.kwargs
         statics: dict[str | int, Any] = {}
         if self.static:

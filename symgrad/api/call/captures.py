@@ -708,7 +708,7 @@ class _Survey:
         if name in _COMPARES:
             return self.compares or not is_generated(getattr(found, "__code__", None))
         special = name[:2] == name[-2:] == "__" and name not in _UNASKED
-        return special and (name not in _MAKES or _is(value, type))
+        return special and (name not in _MAKES or self.whole or _is(value, type))
 
     def warn(self, what: str) -> None:
         """Warn, once for a function, of what is too much to be looked at in every call."""
@@ -818,8 +818,11 @@ def _is_library_function(value: Any) -> bool:
 
 
 def _is_named(holder: Any) -> bool:
-    """Whether a place is a name of a module, where a trace looks for functions itself."""
-    return type(holder) is dict and "__builtins__" in holder
+    """Whether a place is a name of a module, where a trace looks for functions itself; attrs runs with copies."""
+    if type(holder) is not dict or "__builtins__" not in holder:
+        return False
+    module = sys.modules.get(holder.get("__name__", ""))
+    return module is None or _variables(module) is holder
 
 
 def _is_fixed(value: Any) -> bool:

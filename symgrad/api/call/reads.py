@@ -16,7 +16,7 @@ EVERY: Paths = frozenset({()})
 
 SHOWN = frozenset({"__format__", "__str__", "__repr__"})
 """Methods that make a text of an object."""
-WHOLE = frozenset({"asdict", "astuple", "fields", "repr", "copy", "deepcopy", "replace", "dir"})
+WHOLE = frozenset({"asdict", "astuple", "fields", "repr", "copy", "deepcopy", "replace", "evolve", "dir"})
 """What reads all attributes of an object."""
 _BY_NAME = frozenset({
     "getattr", "hasattr", "attrgetter", "itemgetter", "methodcaller", "vars", "globals", "__dict__", "__getattribute__",

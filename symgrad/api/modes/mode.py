@@ -31,7 +31,7 @@ from symgrad.trace.control.branches import level
 from symgrad.trace.lines import ends_here
 from symgrad.trace.nested import settled
 from symgrad.trace.numpy.replaced import standing_for
-from symgrad.trace.signature import Signature, Spec, leaf_spec
+from symgrad.trace.signature import Signature, Spec, leaf_spec, signature_of
 from symgrad.trace.state import Trace, current
 from symgrad.trace.structures import flattened, places_in
 from symgrad.trace.trace import trace
@@ -273,8 +273,17 @@ class Mode:
         self.__qualname__ = getattr(fun, "__qualname__", self.__name__)
         self.__module__ = getattr(fun, "__module__", None) or "builtins"
         self.__doc__ = getattr(fun, "__doc__", None)
-        if signature is not None:
-            self.__signature__ = signature
+        self._signature = signature
+        known = {} if signature is not None else getattr(fun, "__annotations__", {})
+        self.__annotations__ = {name: hint for name, hint in known.items() if name != "return"}
+
+    @property
+    def __signature__(self) -> inspect.Signature:
+        """What it takes; what it gives is not what the function does."""
+        own = self._signature or signature_of(self.__wrapped__)
+        if own is None:
+            raise AttributeError("__signature__")
+        return own.replace(return_annotation=own.empty)
 
     @property
     def __wrapped__(self) -> Any:
