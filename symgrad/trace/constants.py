@@ -11,8 +11,8 @@ from symgrad.ir.names import identifier
 from symgrad.ir.node import Node
 from symgrad.ops.arrays.views import broadcast_to
 from symgrad.ops.declare import leaves
-from symgrad.ops.declare.forms import COMPILED, PARTS
-from symgrad.trace.lines import local_name, user_line
+from symgrad.ops.declare.forms import native
+from symgrad.trace.lines import local_name, located, user_line
 from symgrad.trace.remedies import SPARSE, in_place_of
 from symgrad.trace.state import Trace
 
@@ -25,9 +25,9 @@ _array = np.asarray  # NumPy's own, also while a trace has another one in its pl
 def constant(trace: Trace, value: Any, dtype: Any = None) -> Node:
     """Make the node of a plain array or number."""
     array = value if type(value) is np.ndarray and dtype is None else plain(value, dtype)
-    native = compiled(array.dtype)
+    kind = compiled(array.dtype)
     name, path = _spelled(trace, array, value) if array.ndim else ("", "")
-    made = array if array.dtype == native else array.astype(native)
+    made = array if array.dtype == kind else array.astype(kind)
     return leaves.make_constant(trace.graph, made, name=name, path=path)
 
 
@@ -64,43 +64,11 @@ def number(trace: Trace, value: bool | float, dtype: np.dtype[Any]) -> Node:
 
 
 def compiled(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """Return a dtype in this machine's byte order, or refuse what symgrad does not compile."""
-    if dtype in COMPILED:
-        return dtype
-    native = np.dtype(dtype.newbyteorder("=").str) if dtype.kind in "biuf" else dtype
-    if native in COMPILED:
-        return native
-    if dtype == np.dtype(object):
-        raise UnsupportedError(
-            "an object array meets a traced array; it may hold traced values that symgrad cannot see",
-            line=user_line(), instead="np.array([...]) or np.stack of the values, without dtype=object",
-        )
-    if dtype.kind == "c":
-        raise UnsupportedError(
-            f"complex numbers ({dtype}) meet a traced array; symgrad compiles real numbers", line=user_line(),
-            instead=PARTS,
-        )
-    raise UnsupportedError(
-        f"an array of dtype {dtype_shown(dtype)} meets a traced array; symgrad compiles bool, integers, float32 and "
-        "float64", line=user_line(), instead=as_numbers(dtype, "a"),
-    )
-
-
-def dtype_shown(dtype: np.dtype[Any]) -> str:
-    """Name a dtype, and say what it holds where that is no number."""
-    what = {"U": " (texts)", "S": " (bytes)", "M": " (dates)", "m": " (times)"}.get(dtype.kind, "")
-    return f"{dtype}{what}"
-
-
-def as_numbers(dtype: np.dtype[Any], name: str) -> str:
-    """Say what to write in the place of an array of a dtype that is not compiled."""
-    if dtype.kind in "US":
-        return f"their numbers, np.unique({name}, return_inverse=True)[1], or a mask, {name} == 'x', made outside"
-    if dtype.kind in "mM":
-        return f"seconds from a moment on, ({name} - {name}[0]) / np.timedelta64(1, 's'), made outside"
-    if dtype.names:
-        return f"its fields, {name}[{dtype.names[0]!r}], each an array"
-    return f"{name}.astype(np.float64)"
+    """Return a dtype in this machine's byte order, or refuse what symgrad does not compile, at the user's line."""
+    try:
+        return native(dtype)
+    except UnsupportedError as error:
+        raise located(error) from None
 
 
 def asks(copy: Any) -> bool:

@@ -14,9 +14,9 @@ from symgrad.errors import ArgumentError, ArgumentValueError, SymgradError, warn
 from symgrad.ir.index.shapes import Shape, symbol
 from symgrad.ir.names import WINDOWS, identifier
 from symgrad.ir.node import Node
-from symgrad.ops.declare.forms import COMPILED, is_traced
+from symgrad.ops.declare.forms import COMPILED, as_numbers, dtype_shown, is_traced
 from symgrad.trace import optree
-from symgrad.trace.constants import as_numbers, dtype_shown, is_sparse, means_more
+from symgrad.trace.constants import is_sparse, means_more
 from symgrad.trace.lines import definition, user_line
 from symgrad.trace.structures import NAMESPACE, entries_by_place, flattened
 

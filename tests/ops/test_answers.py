@@ -199,6 +199,43 @@ def test_refused_as_numpy_refuses(call: Call) -> None:
         program(call.call, [Spec(a.shape, a.dtype) for a in arrays])
 
 
+COMPLEX = """
+np.interp(a, [0, 1.0, 2], [1, 2j, 3])|np.interp(a, [0, 1.0, 2], [1, 2j, 3], period=2)|np.interp(a, [0, 1], [1, 2], 1j)
+np.sum(a, initial=1j)|np.prod(a, initial=1j)|np.max(a, initial=1j)|np.add.reduce(a, initial=1j)|a.sum(initial=1j)
+np.nanmax(a, initial=1j)|np.polyfit(a, [1, 1j, 0, 2], 1)|np.polyval([1, 1j], a)
+np.polyfit(a, a, 1, w=[1, 1j, 2, 3])|np.histogram2d(a, a, weights=[1, 1j, 0, 0])|np.full_like(a, 1j)
+np.histogramdd([a, a], weights=np.array([1, 1j, 0, 0]))|np.bincount((a > 0) * 1, weights=[1, 1j, 0, 0], minlength=4)
+np.pad(a, 1, constant_values=1j)|np.diff(a, prepend=1j)|np.select([a > 1], [a], default=1j)
+np.trapezoid(a, dx=1j)|np.gradient(a, 1j)|np.linspace(a, 1j, 3)|np.where(a > 1, a, 1j)
+scipy.special.logsumexp(a, 0, [1, 1j, 2, 3])|scipy.special.hyp2f1(a, 1.0, 2.0, 0.3j)
+"""
+"""Calls that would be complex."""
+
+
+@pytest.mark.parametrize("text", [text for line in COMPLEX.strip().splitlines() for text in line.split("|")])
+def test_a_complex_constant_is_refused(text: str) -> None:
+    with pytest.raises(SymgradError, match=r"complex numbers \(complex128\) meet a traced array"):
+        program(function(text), [Spec((4,), np.dtype(float))])
+
+
+@pytest.mark.parametrize("kind", [complex, object, "m8[s]"])
+def test_constants_of_no_real_numbers_are_refused_or_what_numpy_makes_of_them(kind: Any) -> None:
+    """No cast drops an imaginary part, or takes objects and dates as numbers."""
+    for call in CALLS:
+        for k, array in enumerate(draw(call.shapes, "d") if len(call.shapes) > 1 and "d" in call.kinds else ()):
+            rest = [a for j, a in enumerate(draw(call.shapes, "d")) if j != k]
+            plain = (array + 0.5j if kind is complex else np.asarray(10 * array)).astype(kind)
+
+            def held(*given: Any, call: Any = call.call, k: int = k, plain: Any = plain) -> Any:
+                return call(*given[:k], plain, *given[k:])
+
+            try:
+                traced = program(held, [Spec(a.shape, a.dtype) for a in rest])
+            except (SymgradError, TypeError):  # the latter NumPy's own, of the constant alone
+                continue
+            agree(evaluate(traced, rest), quiet(held, *rest), 2e-14)
+
+
 @pytest.mark.parametrize("ufunc", [np.power, np.arctan2])
 def test_folds_from_the_front(ufunc: np.ufunc) -> None:
     """NumPy's `reduce` and `reduceat` of these depend on the machine, `accumulate` does not."""

@@ -418,6 +418,20 @@ def test_single_precision_beside_numbers_is_what_scipys_loop_makes_of_it(name: s
                 y.dtype for y in (expected if isinstance(expected, tuple) else (expected,))]
 
 
+@pytest.mark.parametrize("constant", [1j, np.array(None), np.datetime64("2020-01-01")])
+def test_constants_that_are_no_real_numbers_are_refused(constant: Any) -> None:
+    """In each place of each function beside a traced array; a cast would take their real parts, or their days."""
+    for name in sorted(vars(sc)):
+        function = getattr(sc, name)
+        if not isinstance(function, np.ufunc) or function.nin < 2:
+            continue
+        for place in range(function.nin):
+            with pytest.raises(SymgradError):
+                program(lambda x, f=function, place=place: f(*[
+                    constant if k == place else x if k == (place == 0) else 0.5 for k in range(f.nin)
+                ]), [Spec((2,), np.dtype(float))])
+
+
 @pytest.mark.parametrize(("call", "exact"), [
     (sc.beta, mpmath.beta), (sc.betaln, lambda a, b: mpmath.log(mpmath.beta(a, b))),
     (sc.poch, mpmath.rf), (lambda a, b: sc.poch(a + b, -b), lambda a, b: 1 / mpmath.rf(a, b)),

@@ -21,6 +21,7 @@ from symgrad.ops.declare.forms import (
     PARTS,
     answers,
     is_traced,
+    native,
     normal_axis,
     refuse,
     shape_of,
@@ -100,7 +101,10 @@ def lift(value: Any, dtype: Any = None) -> Any:
         return np.stack([lift(item, dtype) for item in value])
     if isinstance(value, np.poly1d) and is_traced(value.coeffs):
         return lift(value.coeffs, dtype)
-    return np.asarray(value, dtype)
+    found = np.asarray(value)
+    if found.dtype.kind not in "biuf":
+        native(found.dtype)  # refused: a cast would drop an imaginary part, or take dates and objects as numbers
+    return found if dtype is None else np.asarray(value, dtype)
 
 
 def along_axis(a: Any, axis: Any) -> tuple[Any, int]:

@@ -100,6 +100,45 @@ PARTS = "the real and the imaginary part as two real arrays, in formulas of real
 """What is written in the place of complex numbers."""
 
 
+def native(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """Return a dtype in this machine's byte order, or refuse what symgrad does not compile."""
+    if dtype in COMPILED:
+        return dtype
+    found = np.dtype(dtype.newbyteorder("=").str) if dtype.kind in "biuf" else dtype
+    if found in COMPILED:
+        return found
+    if dtype == np.dtype(object):
+        raise UnsupportedError(
+            "an object array meets a traced array; it may hold traced values that symgrad cannot see",
+            instead="np.array([...]) or np.stack of the values, without dtype=object",
+        )
+    if dtype.kind == "c":
+        raise UnsupportedError(
+            f"complex numbers ({dtype}) meet a traced array; symgrad compiles real numbers", instead=PARTS,
+        )
+    raise UnsupportedError(
+        f"an array of dtype {dtype_shown(dtype)} meets a traced array; symgrad compiles bool, integers, float32 and "
+        "float64", instead=as_numbers(dtype, "a"),
+    )
+
+
+def dtype_shown(dtype: np.dtype[Any]) -> str:
+    """Name a dtype, and say what it holds where that is no number."""
+    what = {"U": " (texts)", "S": " (bytes)", "M": " (dates)", "m": " (times)"}.get(dtype.kind, "")
+    return f"{dtype}{what}"
+
+
+def as_numbers(dtype: np.dtype[Any], name: str) -> str:
+    """Say what to write in the place of an array of a dtype that is not compiled."""
+    if dtype.kind in "US":
+        return f"their numbers, np.unique({name}, return_inverse=True)[1], or a mask, {name} == 'x', made outside"
+    if dtype.kind in "mM":
+        return f"seconds from a moment on, ({name} - {name}[0]) / np.timedelta64(1, 's'), made outside"
+    if dtype.names:
+        return f"its fields, {name}[{dtype.names[0]!r}], each an array"
+    return f"{name}.astype(np.float64)"
+
+
 LOOPS: dict[str, Callable[..., Any]] = {}
 """What goes along an axis whose extent is unknown, a loop or a batch, which `api` makes: ``scan`` and ``vmap``."""
 

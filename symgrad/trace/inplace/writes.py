@@ -172,8 +172,7 @@ def at_places(ufunc: np.ufunc, a: Any, indices: Any, b: Any = None) -> None:
         count = "second operand needed for ufunc" if ufunc.nin > 1 else "second operand provided when ufunc is unary"
         raise ArgumentValueError(count if ufunc.nin < 3 else "Only unary and binary ufuncs supported", line=user_line())
     refuse_argument(a)
-    value = lift(settled(b))  # an array: its dtype a number of Python's has, too
-    indices, others = settled(indices), [] if b is None else [value if is_traced(value) else np.asarray(value)]
+    indices, others = settled(indices), [] if b is None else [lift(settled(b))]  # an array: of a number, too, its dtype
     entries = expand(a, indices)
     kind = ufunc.resolve_dtypes((a.dtype, *[v.dtype for v in others], None))[-1]
     if not np.can_cast(kind, a.dtype, "same_kind"):

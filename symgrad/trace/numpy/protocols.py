@@ -14,7 +14,7 @@ import numpy as np
 
 from symgrad.errors import ArgumentError, ArgumentValueError, AxisError, SymgradError, UnsupportedError
 from symgrad.ops.arrays.views import sliced
-from symgrad.ops.declare.forms import ANSWERS, INT, LOOPS, is_traced, is_unset, shape_of
+from symgrad.ops.declare.forms import ANSWERS, INT, LOOPS, UNSET, is_traced, is_unset, shape_of
 from symgrad.ops.numpy.folds import accumulated, loop_dtype, reduced, reduced_at
 from symgrad.ops.numpy.sets import count_up
 from symgrad.trace.constants import asks, constant, is_sparse
@@ -132,6 +132,7 @@ def _ufunc_called(
 ) -> Any:
     """Call a ufunc with keywords; with ``where=`` what it leaves out stays as it is in the target."""
     where = True if target is None else kwargs.pop("where", True)
+    where = True if where is UNSET else where  # as np.nanvar leaves it away
     dtype = kwargs.pop("dtype", None)
     if isinstance(dtype, type) and issubclass(dtype, np.dtype):
         dtype = dtype()  # type: ignore[call-overload]  # one of `np.dtypes`, which `np.dtype` takes for an object
