@@ -472,6 +472,27 @@ def test_incomplete_beta_functions_of_large_parameters_have_the_digits_that_thei
     np.testing.assert_allclose(found[1], np.array([1 - v for v in want], float), rtol=rtol)
 
 
+def test_incomplete_gamma_and_beta_functions_have_their_digits_in_both_tails() -> None:
+    """Of parameters near 0 and far from it, at places near the ends: what lacks to 1 is no difference from 1."""
+    rng = np.random.default_rng(0)
+    a, b, x = 10 ** rng.uniform([[-13], [-13], [-12]], [[2.3], [2], [2]], (3, 300))
+    part = np.where(x < 1, x, rng.uniform(0, 1, 300))
+    a[:5], b[:5], part[:5] = (10, 29, 1e-10, 1e-6, 55.6), (1e-10, 1.794e-12, 0.745, 0.7, 53.2), (
+        0.97, 0.99424, 0.3, 0.3, 1.6e-6)
+    a[5:8], x[5:8] = (1e-12, 17, 17), (0.65, 1e-12, 1e-6)
+    found = sg.jit(lambda a, b, x, part: (
+        sc.gammainc(a, x), sc.gammaincc(a, x), sc.betainc(a, b, part), sc.betaincc(a, b, part)))(a, b, x, part)
+    with mpmath.workdps(60):
+        p, q, far, near = [[*map(mpmath.mpf, v)] for v in (a, b, x, part)]
+        exact = [
+            [mpmath.gammainc(*at, regularized=True) for at in zip(p, [0] * 300, far, strict=True)],
+            [mpmath.gammainc(*at, regularized=True) for at in zip(p, far, strict=True)],
+            [mpmath.betainc(k, n, 0, v, regularized=True) for k, n, v in zip(p, q, near, strict=True)],
+            [mpmath.betainc(n, k, 0, 1 - v, regularized=True) for k, n, v in zip(p, q, near, strict=True)]]
+        for values, wanted in zip(found, exact, strict=True):
+            np.testing.assert_allclose(values, np.array(wanted, float), rtol=3e-13, atol=1e-290)
+
+
 @pytest.mark.skipif(VERSION < (1, 15), reason="this SciPy's own is NaN")
 def test_incomplete_beta_functions_of_infinite_parameters() -> None:
     """All of the chance is at one end."""
