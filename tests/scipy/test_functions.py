@@ -164,6 +164,52 @@ def test_quotients_of_gamma_functions_at_their_poles() -> None:
         np.testing.assert_allclose(got, getattr(sc, name)(x, y), rtol=1e-9, err_msg=name)
 
 
+@pytest.mark.parametrize("name", [name for name in _FORMULAS if isinstance(getattr(sc, name, None), np.ufunc)])
+def test_a_grid_of_numbers_of_both_signs_is_as_scipys(name: str) -> None:
+    """Integers that it truncates, what it refuses, poles: no formula goes on where SciPy's function ends."""
+    function = getattr(sc, name)
+    numbers = np.array([-3.7, -3, -1, -0.5, 0, 0.3, 1, 2.6, 5])
+    if name.startswith("eval_") or function.types[0][-1] in "FD":  # of a known degree, and complex where this is NaN
+        return
+    given = [v.ravel() for v in np.meshgrid(*[numbers] * function.nin)]
+    found, want = sg.jit(function, options=INTERPRETED)(*given), quiet(function, *given)
+    if name == "gdtrix":  # which of 0 / 0 finds another number
+        found, want = [np.where(given[0] == 0, 0, v) for v in (found, want)]
+    np.testing.assert_allclose(found, want, rtol=1e-8, atol=1e-14)
+
+
+NEAR_OVERFLOW: list[tuple[Any, Any, tuple[float, ...]]] = [
+    (sc.beta, mpmath.beta, (169.2, -1e-8)), (sc.beta, mpmath.beta, (-6.2e-6, 169.4559)),
+    (sc.beta, mpmath.beta, (-169.3, 169.5)), (sc.binom, mpmath.binomial, (9444.80135799622, 134.85854962983063)),
+    (sc.poch, mpmath.rf, (-1.0, 190.9)), (sc.poch, mpmath.rf, (-21.0, 434.9)), (sc.poch, mpmath.rf, (-20.5, 180.25)),
+    (sc.boxcox, lambda x, k: (x**k - 1) / k, (55.0, 178.2546677)),
+    (sc.boxcox1p, lambda x, k: ((1 + x) ** k - 1) / k, (54.0, 178.2546677)),
+    (sc.powm1, lambda x, y: x**y - 1, (-0.999999999352, -12.0)), (sc.powm1, lambda x, y: x**y - 1, (-2.0, 3.0)),
+    (sc.zeta, mpmath.zeta, (-8 + 1.8e-14,)), (sc.zeta, mpmath.zeta, (-7.999999,)), (sc.zeta, mpmath.zeta, (-171.3,)),
+]
+"""Where a part of a formula overflows, or cancels, and its value does not."""
+
+
+@pytest.mark.parametrize(("function", "exact", "at"), NEAR_OVERFLOW)
+def test_values_beside_which_a_part_overflows_or_cancels(function: Any, exact: Any, at: tuple[float, ...]) -> None:
+    with mpmath.workdps(60):
+        want = float(exact(*map(mpmath.mpf, at)))
+    found = sg.jit(lambda *x: function(*x), options=INTERPRETED)(*at)
+    np.testing.assert_allclose(found, want, rtol=3e-13)
+
+
+@pytest.mark.parametrize(("function", "order"), [(sc.kn, 0.5), (sc.yn, 0.5), (sc.expn, 0.5), (sc.expn, 2.5)])
+def test_an_order_that_is_truncated_is_so_in_the_slope(function: Any, order: float) -> None:
+    found = sg.grad(lambda x: function(order, x), options=INTERPRETED)(1.3)
+    assert found == pytest.approx(sg.grad(lambda x: function(int(order), x), options=INTERPRETED)(1.3), rel=1e-14)
+    assert sg.grad(lambda y: sc.pdtri(-0.08, y), options=INTERPRETED)(0.4) == pytest.approx(-2.5, rel=1e-14)
+
+
+def test_where_zeta_has_no_value_it_has_no_slope() -> None:
+    slopes = sg.jit(lambda s: sg.grad(lambda s: np.sum(sc.zeta(s, 1.5)))(s))
+    assert np.array_equal(np.isnan(slopes(np.array([-15.5] * 23 + [2.0]))), [True] * 23 + [False])
+
+
 def test_binomial_coefficients_have_their_slopes_near_the_poles_of_gamma_functions() -> None:
     n = np.repeat([0.0, 1e-9, -0.3, -0.999999, -1.5, -2 + 1e-7, -2.5, 3.0, 40.5, -7.5], 8)
     k = np.tile([0.0, 0.5, 1.0, -0.5, -1.0, 7.0, -2.5, -4.0], 10)

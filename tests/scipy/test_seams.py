@@ -111,7 +111,7 @@ ROWS: dict[str, Row] = {
     "betaln(x, 12)": Row(lambda x: sc.betaln(12.0, x), lambda x: mp.log(mp.beta(x, 12)), (12.0,)),
     "betaln(x, x)": Row(lambda x: sc.betaln(x, x), lambda x: mp.log(mp.beta(x, x)), TIES, 1e-12),
     "beta(x, 0.3)": Row(lambda x: sc.beta(x, 0.3), lambda x: mp.beta(x, mpf(0.3)), (0.3,), 1e-12),
-    "beta(x, -0.7)": Row(lambda x: sc.beta(x, -0.7), lambda x: mp.beta(x, mpf(-0.7)), (0.25, 60.0, 169.0), 2e-8),
+    "beta(x, -0.7)": Row(lambda x: sc.beta(x, -0.7), lambda x: mp.beta(x, mpf(-0.7)), (0.25, 12.0, 12.7, 60.0, 169.0), 1e-11),
     "beta(x, -0.5)": Row(
         lambda x: sc.beta(x, -0.5), lambda x: mp.gamma(x) * mp.gamma(-HALF) * mp.rgamma(x - HALF),
         (-0.5, -1.5), atol=4e-15),
@@ -157,6 +157,10 @@ ROWS: dict[str, Row] = {
     "inv_boxcox(2, x)": Row(
         lambda x: sc.inv_boxcox(2.0, x), lambda x: mp.exp(mp.log1p(2 * x) / x if x else mpf(2)), (0.0, 0.25, -0.25)),
     "zetac": Row(sc.zetac, lambda x: mp.zeta(x) - 1, (0.0, -0.25), 1e-12),
+    "zeta": Row(sc.zeta, mp.zeta, (-0.25, -8.0), 1e-12),
+    "fdtr": Row(
+        lambda x: sc.fdtr(3.0, 4.0, x),
+        lambda x: mp.betainc(3 * HALF, 2, 0, 3 * x / (3 * x + 4), regularized=True), (4 / 3,)),
     "kolmogorov": Row(sc.kolmogorov, kolmogorov, (0.7,)),
     "diric(x, 5)": Row(
         lambda x: sc.diric(x, 5), lambda x: mp.sin(5 * x / 2) / (5 * mp.sin(x / 2)) if x else mpf(1), (0.0, 1e-7, 2.0)),

@@ -166,21 +166,26 @@ xlog1py = elementwise(
 # -- quotients by what may be 0
 
 def power_less_one(log: Any, lmbda: Any) -> Any:
-    """Return expm1(lmbda * log) / lmbda."""
-    return _near_zero(lmbda, log, exprel_series, np.expm1)
+    """Return expm1(lmbda * log) / lmbda; far out by factors, the product of which alone may overflow."""
+
+    def quotient(product: Any, lmbda: Any) -> Any:
+        half = np.expm1(0.5 * product)
+        return half / lmbda * (half + 2)
+
+    return _near_zero(lmbda, log, exprel_series, quotient)
 
 
 def root_of_one_more(y: Any, lmbda: Any) -> Any:
     """Return log1p(lmbda * y) / lmbda."""
-    return _near_zero(lmbda, y, _log1prel_series, np.log1p)
+    return _near_zero(lmbda, y, _log1prel_series, lambda product, lmbda: np.log1p(product) / lmbda)
 
 
-def _near_zero(k: Any, x: Any, series: Callable[[Any], Any], function: Callable[[Any], Any]) -> Any:
-    """Return function(k x) / k: where k x is small as x times a series, whose slopes by k do not cancel."""
+def _near_zero(k: Any, x: Any, series: Callable[[Any], Any], quotient: Callable[[Any, Any], Any]) -> Any:
+    """Return quotient(k x, k): where k x is small as x times a series, whose slopes by k do not cancel."""
     product = k * x
     small = np.abs(product) < 0.5
     near = small | (k == 0)  # where x may be infinite
-    apart = function(np.where(near, 1, product)) / np.where(near, 1, k)
+    apart = quotient(np.where(near, 1, product), np.where(near, 1, k))
     return np.where(near, x * series(np.where(small, product, 0)), apart)
 
 
@@ -389,7 +394,8 @@ BERNOULLI = (1 / 12, -1 / 720, 1 / 30240, -1 / 1209600, 1 / 47900160, -691 / 130
 
 
 zeta: Elementwise = elementwise(
-    numpy=Late("special._ufuncs._zeta", 2), ddx=lambda s, q, _y: (zeta_by_s(s, q), -s * zeta(s + 1, q)),
+    numpy=Late("special._ufuncs._zeta", 2), ddx=lambda s, q, _y: tuple([
+        np.where(s >= 1, slope, np.nan) for slope in (zeta_by_s(s, q), -s * zeta(s + 1, q))]),
     name="zeta", moderate=True, c="sg_zeta{f}({0}, {1})", sample=(between(1.2, 6.0), positive()),
     edges=((2.0, 1.0), (1.5, 0.25), (30.0, 2.0), (2.0, 1e8), (1.0, 1.0), (0.5, 1.0), (2.0, 0.0), (2.0, -1.5),
            (2.5, -1.5), (nan, 1.0), (2.0, nan)))

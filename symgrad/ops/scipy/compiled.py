@@ -58,7 +58,7 @@ def _op(name: str, parameters: str, slopes: Callable[..., Any], arity: int, k: i
             return np.asarray(np.where(sum(whole) == sum(whole), found[k] if outputs else found, np.nan), kind)
 
     def partials(*given: Any) -> Any:
-        found = slopes(*given)
+        found = slopes(*[np.trunc(x) if i in INTEGERS.get(name, ()) else x for i, x in enumerate(given)])
         every = found if isinstance(found, tuple) else (*[None] * (arity - 1), found)
         return tuple([
             no_slope(f"scipy.special.{name}", parameter) if slope is None else slope
@@ -447,11 +447,11 @@ betaincinv: Any = _inverse("betaincinv", "a b y", "a b x", _beta, "y")
 for _row in (
     ("gammainccinv", "a y", "a x", _gamma, "y", -1), ("chdtri", "v p", "v x", _chi2, "p", -1),
     ("chdtriv", "p x", "v x", _chi2, "p", 1), ("gdtrib", "a p x", "a b x", _rated, "p", 1),
-    ("pdtri", "k y", "k m", lambda k, m: (None, _poisson(np.floor(k), m)[1]), "y", 1),
+    ("pdtri", "k y", "k m", lambda k, m: (None, _poisson(k, m)[1]), "y", 1),
     ("pdtrik", "p m", "k m", _poisson, "p", 1),
     ("betainccinv", "a b y", "a b x", _beta, "y", -1),
     ("btdtria", "p b x", "a b x", _beta, "p", 1), ("btdtrib", "a p x", "a b x", _beta, "p", 1),
-    ("bdtri", "k n y", "k n p", lambda k, n, p: (None, None, _binomial(np.floor(k), np.floor(n), p)[2]), "y", 1),
+    ("bdtri", "k n y", "k n p", lambda k, n, p: (None, None, _binomial(np.floor(k), n, p)[2]), "y", 1),
     ("bdtrik", "y n p", "k n p", _binomial, "y", 1), ("bdtrin", "k y p", "k n p", _binomial, "y", 1),
     ("nbdtri", "k n y", "k n p", _negative_binomial, "y", 1), ("nbdtrik", "y n p", "k n p", _negative_binomial, "y", 1),
     ("nbdtrin", "k y p", "k n p", _negative_binomial, "y", 1), ("fdtri", "dfn dfd p", "dfn dfd x", _fisher, "p", 1),

@@ -54,6 +54,8 @@ def _in_double(formula: Callable[..., Any]) -> Callable[..., Any]:
     return answer
 
 
+MOST = np.finfo(np.float64).max
+
 LARGE = 12.0
 """Where differences of Stirling's series have all digits that a double has."""
 
@@ -88,20 +90,33 @@ def _stirling_rest(x: Any) -> Any:
 def beta(a: Any, b: Any) -> Any:
     """As `scipy.special.beta`, which is finite where an integer below 1 meets a smaller one."""
     a, b = floating(a), floating(b)
-    return np.where(np.minimum(a, b) > 0, np.exp(betaln(a, b)), np.where(
-        _is_pole(a), _beta_at_pole(a, b), np.where(_is_pole(b), _beta_at_pole(b, a), np.where(
-            _is_pole(a + b) & (a + b < -170), 0, _gammas((a, b), a + b)))))
+    size, sign = _betaln_at_pole(a, b)
+    small, large = np.where(a < b, a, b), np.where(a < b, b, a)
+    beside = (small > -150) & (large >= LARGE) & (a + b >= LARGE)
+    quotient = np.exp(_log_gammas(np.where(beside, large, 1), np.where(beside, a + b, 1), small))
+    return np.where(small > 0, np.exp(betaln(a, b)), np.where(
+        _is_pole(a) | _is_pole(b), sign * np.exp(size), np.where(
+            _is_pole(a + b) & (a + b < -170), 0, np.where(
+                beside, gamma(np.where(beside, small, 1)) * quotient, _gammas((a, b), a + b)))))
+
+
+def _betaln(a: Any, b: Any) -> Any:
+    """As `scipy.special.betaln`, which is finite where that is."""
+    a, b = floating(a), floating(b)
+    pole = _is_pole(a) | _is_pole(b)
+    return np.where(pole, _betaln_at_pole(a, b)[0], betaln(np.where(pole, 1, a), np.where(pole, 1, b)))
 
 
 def _is_pole(x: Any) -> Any:
     return (x <= 0) & (x == np.floor(x)) & np.isfinite(x)
 
 
-def _beta_at_pole(a: Any, b: Any) -> Any:
-    rest = 1 - a - b
-    finite = (b == np.floor(b)) & (rest > 0)
-    first, second = np.where(finite, rest, 1), np.where(finite, b, 1)
-    return np.where(finite, (1 - 2 * (b % 2)) * np.exp(betaln(first, second)), np.inf)
+def _betaln_at_pole(a: Any, b: Any) -> tuple[Any, Any]:
+    """Return the beta function's logarithm and its sign where one argument is an integer below 1."""
+    other, rest = np.where(_is_pole(a), b, a), 1 - a - b
+    finite = (other == np.floor(other)) & (rest > 0)
+    size = betaln(np.where(finite, rest, 1), np.where(finite, other, 1))
+    return np.where(finite, size, np.inf), np.where(finite & (other % 2 != 0), -1, 1)
 
 
 def _poch(z: Any, m: Any) -> Any:
@@ -123,7 +138,8 @@ def _poch(z: Any, m: Any) -> Any:
     quotient = np.where(both, sines, 1) * np.exp(-_log_gammas(first, last, m))
     # one on either side: a product, or 1 over one
     product = _gammas((np.where(mixed, np.where(low, end, z), 1), np.where(mixed, np.where(low, 1 - z, 1 - end), 1)))
-    apart = np.where(low, sine / math.pi * product, math.pi / below / product)
+    finite = np.where(sine == 0, np.minimum(product, MOST), product)
+    apart = np.where(low, sine / math.pi * finite, math.pi / below / product)
     infinite = _is_pole(end) & ~_is_pole(z) & ((sine == 0) | (m != np.rint(m)))  # and not by rounding
     return np.where(infinite, np.inf, np.where(mixed, apart, quotient))
 
@@ -147,8 +163,8 @@ def _binom(n: Any, k: Any) -> Any:
     second = np.where(both, k - n, np.where(
         left, np.where(low, n - k + 1, -k), np.where(right & ~low, k - n, k + 1)))
     over = none | (low & ~both)
-    value = np.exp(np.where(over, -1, 1) * betaln(first, second))
-    found = factor * value / np.where(over, np.where(left, -k, np.where(right, k - n, n + 1)), 1)
+    size = np.where(over, np.where(left, -k, np.where(right, k - n, n + 1)), 1)
+    found = factor * np.exp(np.where(over, -1, 1) * betaln(first, second) - np.log(size))
     return np.where((n < 0) & _is_pole(n), np.nan, found)
 
 
@@ -349,9 +365,60 @@ def _boxcox(x: Any, lmbda: Any) -> Any:
             (x == 0) & (lmbda > 0), (np.power(x, lmbda) - 1) / lmbda, power_less_one(np.log(x), lmbda))
 
 
+def _powm1(x: Any, y: Any) -> Any:
+    """Return x^y - 1 by the logarithm of x, or to an even power by that of -x, with the slopes that the power has."""
+    power = np.power(x, y)
+    even = (x < 0) & (y % 2 == 0) & (power < np.inf)
+    value = np.expm1(xlogy(y, np.where(x > 0, x, np.where(even, -x, 1))))
+    return np.where(x > 0, value, np.where(even, stop(value) + (power - stop(power)), power - 1))
+
+
+def _riemann_zeta(s: Any) -> Any:
+    """Return Riemann's zeta, left of 0 by its reflection, DLMF 25.4.1, whose sine has its digits near the zeros."""
+
+    def reflected(s: Any) -> Any:
+        root = np.exp(0.5 * ((s - 1) * math.log(2 * math.pi) + gammaln(1 - s)))  # its square alone may overflow
+        return root * (2 * sine_of_pi(0.5 * s) * (1 + compiled.zetac(1 - s))) * root
+
+    return piecewise(s < -0.25, s, -0.25, reflected, lambda s: 1 + compiled.zetac(s))
+
+
+def _fisher(first: Any, second: Any) -> Callable[..., Any]:
+    """Make the F distribution of one of both incomplete beta functions and the other, each where its place is small."""
+
+    def chance(dfn: Any, dfd: Any, x: Any) -> Any:
+        above, below = dfn * x, dfd + 0 * x
+        inside = (dfn > 0) & (dfd > 0) & (x >= 0)
+        near = above < below
+        left, right = np.where(near, above / (above + below), 0.5), np.where(near, 0.5, below / (above + below))
+        value = np.where(near, first(0.5 * dfn, 0.5 * dfd, left), second(0.5 * dfd, 0.5 * dfn, right))
+        return np.where(inside, value, np.nan)
+
+    return chance
+
+
+def _binomial(k: Any, n: Any, p: Any, *, upper: bool) -> Any:
+    """Return the chance of at most k of n, or of more."""
+    k, n = np.floor(k), np.trunc(n)
+    inside, left = (k >= 0) & (k < n), np.where(k < 0, int(upper), int(not upper))
+    one, two = np.where(inside, k + 1, 1), np.where(inside, n - k, 1)
+    value = np.where(inside, (betainc if upper else betaincc)(one, two, p), left)
+    return np.where((k <= n) & (p >= 0) & (p <= 1) & (upper | (k >= 0)), value, np.nan)
+
+
+def _negative_binomial(of: Any) -> Callable[..., Any]:
+    """Make the chance of at most k, or of more, of one of both incomplete beta functions."""
+
+    def chance(k: Any, n: Any, p: Any) -> Any:
+        k, n = np.trunc(k), np.trunc(n)
+        return np.where((k >= 0) & (n > 0), of(n, k + 1, p), np.nan)
+
+    return chance
+
+
 _FORMULAS: dict[str, Callable[..., Any]] = {
     "beta": _in_double(beta),
-    "betaln": _in_double(betaln),
+    "betaln": _in_double(_betaln),
     "poch": _in_double(_poch),
     "binom": _in_double(_binom),
     "loggamma": lambda z: np.where(z >= 0, gammaln(z), np.nan),  # of real numbers below 0 it would be complex
@@ -359,7 +426,7 @@ _FORMULAS: dict[str, Callable[..., Any]] = {
     "boxcox1p": lambda x, lmbda: power_less_one(np.log1p(x), lmbda),
     "inv_boxcox": lambda y, lmbda: np.exp(root_of_one_more(y, lmbda)),
     "inv_boxcox1p": lambda y, lmbda: np.expm1(root_of_one_more(y, lmbda)),
-    "powm1": lambda x, y: np.where(x > 0, np.expm1(xlogy(y, x)), np.power(x, y) - 1),
+    "powm1": _powm1,
     "exp10": lambda x: np.power(10.0, floating(x)),
     "cosm1": lambda x: -2 * np.square(np.sin(0.5 * x)),
     "erfcinv": lambda q: np.where(
@@ -374,7 +441,7 @@ _FORMULAS: dict[str, Callable[..., Any]] = {
     "pseudo_huber": lambda delta, r: np.where(delta < 0, np.inf, np.where(
         delta == 0, 0, r * (delta * (r / (np.where(delta == 0, 1, delta) + np.hypot(delta, r)))))),
     "special._ufuncs._lambertw": _lambertw,
-    "special._ufuncs._riemann_zeta": lambda x: 1 + compiled.zetac(x),
+    "special._ufuncs._riemann_zeta": _riemann_zeta,
     "radian": lambda d, m, s: np.deg2rad(floating(d) + floating(m) / 60 + floating(s) / 3600),
     "round": lambda x: np.rint(floating(x)),
     "agm": lambda a, b: np.where(np.sign(a) * np.sign(b) < 0, np.nan, np.where((a == 0) & (b == 0), 0, (a + b) * (
@@ -384,20 +451,17 @@ _FORMULAS: dict[str, Callable[..., Any]] = {
     # distributions
     "chdtr": lambda v, x: np.where(x < 0, np.nan, gammainc(0.5 * v, 0.5 * x)),
     "chdtrc": lambda v, x: np.where(x < 0, np.nan, gammaincc(0.5 * v, 0.5 * x)),
-    "gdtr": lambda a, b, x: gammainc(b, a * x),
-    "gdtrc": lambda a, b, x: gammaincc(b, a * x),
-    "gdtria": lambda p, b, x: compiled.gammaincinv(b, p) / x,
+    "gdtr": lambda a, b, x: np.where(x >= 0, gammainc(b, a * x), np.nan),
+    "gdtrc": lambda a, b, x: np.where(x >= 0, gammaincc(b, a * x), np.nan),
+    "gdtria": lambda p, b, x: compiled.gammaincinv(b, p) / np.where(x == 0, np.nan, x),
     "gdtrix": lambda a, b, p: compiled.gammaincinv(b, p) / a,
-    "nrdtrimn": lambda p, std, x: x - std * ndtri(p),
-    "nrdtrisd": lambda mn, p, x: (x - mn) / ndtri(p),
-    "bdtr": lambda k, n, p: np.where(np.floor(k) >= n, 1, betaincc(np.floor(k) + 1, n - np.floor(k), p)),
-    "bdtrc": lambda k, n, p: np.where(np.floor(k) >= n, 0, betainc(np.floor(k) + 1, n - np.floor(k), p)),
-    "nbdtr": lambda k, n, p: betainc(floating(n), np.floor(k) + 1, p),
-    "nbdtrc": lambda k, n, p: betaincc(floating(n), np.floor(k) + 1, p),
+    "nrdtrimn": lambda p, std, x: np.where((p > 0) & (p < 1) & (std > 0), x - std * ndtri(p), np.nan),
+    "nrdtrisd": lambda mn, p, x: np.where((p > 0) & (p < 1), (x - mn) / ndtri(p), np.nan),
+    "bdtr": partial(_binomial, upper=False), "bdtrc": partial(_binomial, upper=True),
+    "nbdtr": _negative_binomial(betainc), "nbdtrc": _negative_binomial(betaincc),
     "pdtr": lambda k, m: np.where(k < 0, np.nan, gammaincc(np.floor(k) + 1.0, m)),
     "pdtrc": lambda k, m: np.where(k < 0, np.nan, gammainc(np.floor(k) + 1.0, m)),
-    "fdtr": lambda dfn, dfd, x: betaincc(0.5 * dfd, 0.5 * dfn, dfd / (dfd + dfn * x)),
-    "fdtrc": lambda dfn, dfd, x: betainc(0.5 * dfd, 0.5 * dfn, dfd / (dfd + dfn * x)),
+    "fdtr": _fisher(betainc, betaincc), "fdtrc": _fisher(betaincc, betainc),
     "special._ufuncs._beta_pdf": _in_double(
         lambda x, a, b: np.exp(xlog1py(b - 1, -x) + xlogy(a - 1, x) - betaln(a, b))),
     "special._ufuncs._binom_pmf": _in_double(
