@@ -27,11 +27,11 @@ def from_sympy(expression: Any, args: Sequence[Any] | None = None, **settings: A
 
     Args:
         expression: what to compute. Sums and products run over whole numbers, from one known bound to another.
-        args: what the arguments stand for, one each: a symbol (of a number, or of an array: then the result has an
-            element for each), an ``IndexedBase``, a ``MatrixSymbol``, anything else that occurs in the expression
-            (``q(t)``, ``Derivative(q(t), t)``), or a list, tuple or matrix of such, for one array of them. Without it,
-            the free symbols by name. Extents of an ``IndexedBase`` or a ``MatrixSymbol`` that are symbols are those of
-            the array.
+        args: what the arguments stand for, one each, or the only one: a symbol (of a number, or of an array: then the
+            result has an element for each), an ``IndexedBase``, a ``MatrixSymbol``, anything else that occurs in the
+            expression (``q(t)``, ``Derivative(q(t), t)``), or a list, tuple or matrix of such, for one array of them.
+            Without it, the free symbols by name. Extents of an ``IndexedBase`` or a ``MatrixSymbol`` that are symbols
+            are those of the array.
         settings: those of `jit`.
 
     Returns:
@@ -39,7 +39,7 @@ def from_sympy(expression: Any, args: Sequence[Any] | None = None, **settings: A
         shape; where entries are arrays themselves, their axes come first. Of float32 arguments the result is float32.
 
     Raises:
-        ArgumentError: a symbol of the expression is none of the arguments, or one of them stands there twice.
+        ArgumentError: it is no expression, a symbol in it is none of the arguments, or one of them stands there twice.
         UnsupportedError: a function of SymPy's has no form in NumPy that symgrad compiles.
         ShapeError: when called, an array has not the shape of its ``IndexedBase``, ``MatrixSymbol`` or list.
 
@@ -55,7 +55,9 @@ def from_sympy(expression: Any, args: Sequence[Any] | None = None, **settings: A
 
     load()
     leaves, structure = optree.tree_flatten(_immutable(expression))
-    whole = sympy.Tuple(*[sympy.sympify(leaf, strict=True) for leaf in leaves])
+    whole = sympy.Tuple(*map(_sympified, leaves))
+    if isinstance(args, sympy.Basic) and not isinstance(args, sympy.Tuple) and not hasattr(args, "tolist"):
+        args = (args,)
     if args is None:
         args = sorted((s for s in whole.free_symbols if isinstance(s, (sympy.Symbol, sympy.MatrixSymbol))), key=str)
     keys = [key for arg in args for key, _ in _element_places(_immutable(arg))]
@@ -65,6 +67,10 @@ def from_sympy(expression: Any, args: Sequence[Any] | None = None, **settings: A
     names: list[str] = []
     for k, arg in enumerate(args):
         own = str(arg) if hasattr(arg, "name") else f"x{k}"
+        if own in [str(other) for other in args[:k] if hasattr(other, "name")]:
+            raise ArgumentError(
+                f"from_sympy: two symbols are called {own}, of other assumptions",
+                instead=f"sympy.Symbol({own!r}), made once, or two names")
         names.append(own if own.isidentifier() and not keyword.iskeyword(own) else identifier(own, names))
     signature = inspect.Signature([inspect.Parameter(n, inspect.Parameter.POSITIONAL_OR_KEYWORD) for n in names])
 
@@ -83,6 +89,20 @@ def from_sympy(expression: Any, args: Sequence[Any] | None = None, **settings: A
 
     formula.__signature__ = signature  # type: ignore[attr-defined]
     return jit(formula, **settings)
+
+
+def _sympified(leaf: Any) -> Any:
+    """Make a number SymPy's; what is no expression is refused, a text too: its symbols would be other ones."""
+    import sympy
+
+    try:
+        return sympy.sympify(leaf, strict=True)
+    except sympy.SympifyError:
+        what = f"{leaf!r}" if isinstance(leaf, str) else f"a {type(leaf).__name__}"
+        raise ArgumentError(
+            f"from_sympy: {what} is no SymPy expression",
+            instead="one made of sympy.symbols, or sympy.sympify of a text",
+        ) from None
 
 
 def _immutable(tree: Any) -> Any:

@@ -162,7 +162,13 @@ def _infinite(x: Any, *kinds: Any) -> Any:
     return sp.true if x in (kinds or (sp.oo, -sp.oo, sp.nan)) else sp.false
 
 
+def _quotient(a: Any, b: Any) -> Any:
+    """Divide by a number as exactly as it is known: floor() would tell a rounded reciprocal from it."""
+    return a / (sp.Rational(b) if getattr(b, "is_Float", False) else b)
+
+
 _FORMULAS: dict[str, Callable[..., Any]] = {
+    "floor_divide": lambda a, b: sp.floor(_quotient(a, b)), "remainder": lambda a, b: a - b * sp.floor(_quotient(a, b)),
     "power_int": lambda x, exponent: x**exponent, "astype": _converted, "stop_gradient": lambda x: x,
     "where": lambda condition, a, b: sp.Piecewise((a, condition), (b, True)), "relu": lambda x: sp.Max(x, 0),
     "logical_and": sp.And, "logical_or": sp.Or, "logical_xor": sp.Xor, "logical_not": sp.Not,

@@ -248,7 +248,9 @@ def test_deep_and_shared_expressions():
     (lambda: sg.grad(sg.from_sympy(sp.besselj(x, y), [x, y]))(0.5, 1.0), NoGradient, "jv has no derivative by .* v"),
     (lambda: sg.from_sympy(A[0, 0], [A])(np.ones((3, 3))), ShapeError, r"A has the shape \(3, 3\), not \(2, 3\)"),
     (lambda: sg.from_sympy(x * y, [(x, y)])(np.ones(3)), ShapeError, r"has the shape \(3,\), not \(2,\)"),
-    (lambda: sg.from_sympy("x + 1"), sp.SympifyError, "x \\+ 1"),
+    (lambda: sg.from_sympy("x + 1", [x]), ArgumentError, r"'x \+ 1' is no SymPy expression(.|\n)*sympy.sympify"),
+    (lambda: sg.from_sympy([x, object()], [x]), ArgumentError, "a object is no SymPy expression"),
+    (lambda: sg.from_sympy(x + sp.Symbol("x", real=True)), ArgumentError, "two symbols are called x, of other assump"),
 ])
 def test_what_is_refused(call, error, message):
     with pytest.raises(error, match=message):
@@ -264,7 +266,37 @@ def test_sums_to_an_integer_that_is_an_argument():
     np.testing.assert_allclose(sg.grad(sg.from_sympy(Sum(x**i / i, (i, 1, n)), [x, n]))(0.5, 3), 1.75, rtol=1e-14)
 
 
+@pytest.mark.parametrize("expression", [
+    Sum(x + i, (i, 5, 1)), Product(x + i, (i, 5, 1)), Sum(x, (i, 5, 1)), Sum(x**i, (i, 2, 1)), Product(x, (i, 2, 1)),
+    Sum(x**j, (j, 0, i), (i, -4, 2)), Sum(Product(x + j, (j, i, 3)), (i, 1, 6)), Sum(x**j, (j, 0, i), (i, 2, 1)),
+])
+def test_bounds_that_go_down_are_sympys(expression):
+    """What is between them counts the other way round (Karr's convention)."""
+    exact = expression.doit()
+    for f, want in ((sg.from_sympy(expression, x), exact), (sg.grad(sg.from_sympy(expression, x)), exact.diff(x))):
+        np.testing.assert_allclose(f(0.5), float(want.subs(x, sp.Rational(1, 2))), rtol=1e-13)
+    f = sg.from_sympy(Sum(x**i, (i, 0, n)), (x, n))
+    np.testing.assert_allclose([f(0.5, end) for end in (-3, -1, 2)], [-6, 0, 1.75], rtol=1e-14)
+
+
+@pytest.mark.parametrize(("function", "order"), [(f, order) for f in (sp.jn, sp.yn) for order in range(3)])
+def test_spherical_functions_left_of_0(function, order):
+    exact, f = sp.expand_func(function(order, x)), sg.from_sympy(function(order, x), [x])
+    for at in (-2.5, -0.7, 0.7):
+        np.testing.assert_allclose(f(at), float(exact.subs(x, at)), rtol=1e-13)
+        np.testing.assert_allclose(sg.grad(f)(at), float(exact.diff(x).subs(x, at)), rtol=1e-13)
+
+
 # -- to_sympy
+
+
+def test_quotients_that_are_rounded_down_are_exact():
+    """Of -0.8 by 0.4, both rounded, it is -2; times 2.5 it is a little less."""
+    symbol = sp.Symbol("b", real=True)
+    for f in (lambda x: x // 0.4, lambda x: x % 0.4):
+        formula = sg.jit(f).to_sympy(symbol)
+        for at in (-0.8, 0.8, 1.2, -1.1):
+            assert float(formula.subs(symbol, sp.Float(at, 30)).evalf(30)) == pytest.approx(f(at), abs=1e-15)
 
 
 @pytest.mark.parametrize(("name", "at"), [

@@ -194,7 +194,7 @@ NEAR_OVERFLOW: list[tuple[Any, Any, tuple[float, ...]]] = [
 def test_values_beside_which_a_part_overflows_or_cancels(function: Any, exact: Any, at: tuple[float, ...]) -> None:
     with mpmath.workdps(60):
         want = float(exact(*map(mpmath.mpf, at)))
-    found = sg.jit(lambda *x: function(*x), options=INTERPRETED)(*at)
+    found = sg.jit(function, options=INTERPRETED)(*at)
     np.testing.assert_allclose(found, want, rtol=3e-13)
 
 
@@ -206,7 +206,7 @@ def test_an_order_that_is_truncated_is_so_in_the_slope(function: Any, order: flo
 
 
 def test_where_zeta_has_no_value_it_has_no_slope() -> None:
-    slopes = sg.jit(lambda s: sg.grad(lambda s: np.sum(sc.zeta(s, 1.5)))(s))
+    slopes = sg.grad(lambda s: np.sum(sc.zeta(s, 1.5)))
     assert np.array_equal(np.isnan(slopes(np.array([-15.5] * 23 + [2.0]))), [True] * 23 + [False])
 
 

@@ -111,7 +111,8 @@ ROWS: dict[str, Row] = {
     "betaln(x, 12)": Row(lambda x: sc.betaln(12.0, x), lambda x: mp.log(mp.beta(x, 12)), (12.0,)),
     "betaln(x, x)": Row(lambda x: sc.betaln(x, x), lambda x: mp.log(mp.beta(x, x)), TIES, 1e-12),
     "beta(x, 0.3)": Row(lambda x: sc.beta(x, 0.3), lambda x: mp.beta(x, mpf(0.3)), (0.3,), 1e-12),
-    "beta(x, -0.7)": Row(lambda x: sc.beta(x, -0.7), lambda x: mp.beta(x, mpf(-0.7)), (0.25, 12.0, 12.7, 60.0, 169.0), 1e-11),
+    "beta(x, -0.7)": Row(
+        lambda x: sc.beta(x, -0.7), lambda x: mp.beta(x, mpf(-0.7)), (0.25, 12.0, 12.7, 60.0, 169.0), 1e-11),
     "beta(x, -0.5)": Row(
         lambda x: sc.beta(x, -0.5), lambda x: mp.gamma(x) * mp.gamma(-HALF) * mp.rgamma(x - HALF),
         (-0.5, -1.5), atol=4e-15),

@@ -254,8 +254,13 @@ def _print_harmonic(expression: Any, _known: dict[Any, Any]) -> _Steps:
 
 
 def _print_spherical(expression: Any, _known: dict[Any, Any]) -> _Steps:
-    """Spherical Bessel functions, by those of half an order more."""
+    """Spherical Bessel functions: of whole orders on both sides of 0, of others by those of half an order more."""
     order, x = expression.args
+    if order.is_integer:
+        name = f"special._ufuncs._spherical_{expression.func.__name__}"
+        n, value = (yield order), (yield x)
+        found = _weak(Late(name), n, value)
+        return found.astype(np.float32) if getattr(value, "dtype", None) == np.float32 else found
     value, above = (yield x), (yield order + sp.Rational(1, 2))
     return _weak(np.sqrt, math.pi / 2 / value) * _weak(Late(f"{expression.func.__name__[0]}v"), above, value)
 
@@ -291,10 +296,18 @@ def _known_integer(value: Any) -> bool:
     return True
 
 
-def _over_limits(reduce: Callable[..., Any], again: Callable[[Any, Any], Any]) -> _Word:
-    """Make the word of a sum or a product over an index: over one more axis, in front."""
+def _over_limits(
+    reduce: Callable[..., Any], again: Callable[[Any, Any], Any], opposite: Callable[[Any], Any],
+) -> _Word:
+    """Make the word of a sum or a product over an index: over one more axis, in front.
+
+    From a bound down to another it is the opposite of that between them, as in SymPy: M. Karr, Summation in finite
+    terms, J. ACM 28 (1981). An open extent is a bound that no other one is above.
+    """
 
     def steps(expression: Any, known: dict[Any, Any]) -> _Steps:
+        from sympy import Product, Sum
+
         body, *limits = expression.args
         if any(len(limit) != 3 or limit.has(sp.oo, -sp.oo) for limit in limits):
             raise UnsupportedError(f"no NumPy word for SymPy's {expression}, which has no end")
@@ -308,9 +321,12 @@ def _over_limits(reduce: Callable[..., Any], again: Callable[[Any, Any], Any]) -
                     f"tracing: {bound} is of values",
                     instead=f"static_argnames={sorted(map(str, bound.free_symbols))}, compiled anew for each value")
         first, last = [v.as_index() if _known_integer(v) else v for v in (first, last)]
-        if any(index in bound.free_symbols for limit in limits[:-1] for bound in limit[1:]):  # a triangle
+        if not hasattr(last - first, "dim") and last < first - 1:
+            return opposite((yield expression.func(body, *limits[:-1], (index, high + 1, low - 1))))
+        within = inner.atoms(Sum, Product)
+        if any(index in bound.free_symbols for part in within for limit in part.limits for bound in limit[1:]):
             values = [in_numpy(inner, {**known, index: k}) for k in range(first, last + 1)]
-            return reduce(np.stack(np.broadcast_arrays(*values)), axis=0)
+            return reduce(np.stack(np.broadcast_arrays(*values)), axis=0) if values else reduce(()).item()
         free = {k: v for k, v in known.items() if not hasattr(k, "shape") and type(k) is not tuple and inner.has(k)}
         rank, count = max(map(np.ndim, free.values()), default=0), last + 1 - first
         if not hasattr(count, "dim"):
@@ -358,8 +374,8 @@ def _print_filled(fill: Callable[..., Any]) -> _Word:
 
 _WORDS: dict[str, _Word] = {
     "Add": _sum, "Mul": _print_product, "Pow": _print_power, "Piecewise": _piecewise, "ITE": _word(np.where),
-    "Sum": _over_limits(np.sum, lambda value, count: value * count),
-    "Product": _over_limits(np.prod, lambda value, count: value**count),
+    "Sum": _over_limits(np.sum, lambda value, count: value * count, lambda total: -total),
+    "Product": _over_limits(np.prod, lambda value, count: value**count, lambda product: 1 / product),
     "Abs": _word(np.abs), "Max": _folds(np.maximum), "Min": _folds(np.minimum), "Heaviside": _word(np.heaviside),
     "Mod": _word(np.remainder), "frac": _word(lambda x: x - np.floor(x)), "sinc": _word(lambda x: np.sinc(x / math.pi)),
     "sec": _word(lambda x: 1 / np.cos(x)), "csc": _word(lambda x: 1 / np.sin(x)), "cot": _word(lambda x: 1 / np.tan(x)),

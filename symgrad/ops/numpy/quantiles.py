@@ -151,6 +151,8 @@ def _quantile(name: str, parts: int, *, skips: bool) -> Callable[..., Any]:
 
 def _quantiles_between(a: Any, q: Any, method: str, number: Any, *, weak: bool) -> Any:
     """Return the quantiles of sorted rows, of each of which so many are counted."""
+    if hasattr(number, "dtype") and q.dtype.kind == "f":
+        number = number.astype(q.dtype)  # of rows that have NaN: no dtype of its own, as a length has none
     place = PLACES[method](number, q)
     low, last = np.floor(place), np.maximum(number - 1, 0)
     before, after = [_picked(a, np.minimum(np.maximum(low + k, 0), last).astype(np.int64)) for k in (0, 1)]
@@ -158,7 +160,7 @@ def _quantiles_between(a: Any, q: Any, method: str, number: Any, *, weak: bool) 
         return before
     share = place - low
     if method == "averaged_inverted_cdf":
-        share = np.where(share == 0, 0.5, 1.0)
+        share = np.where(share == 0, 0.5, 1.0).astype(share.dtype)
     share = share.astype(a.dtype) if weak and a.dtype.kind == "f" else share
     rise = after - before
     return np.where(share >= 0.5, after - rise * (1 - share), before + rise * share)

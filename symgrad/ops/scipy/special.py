@@ -585,8 +585,15 @@ def _spherical(of: Callable[..., Any], sign: int) -> Callable[..., Any]:
 
 
 def _singular(of: Callable[..., Any]) -> Callable[..., Any]:
-    """Make a spherical function of the second kind, which is infinite at 0, of its cylindrical one."""
-    return lambda n, x: np.sqrt(math.pi / (2 * floating(x))) * of(floating(n) + 0.5, floating(x))
+    """Make a spherical function of the second kind, which is infinite at 0, of its cylindrical one; DLMF 10.47.14."""
+
+    def singular(n: Any, x: Any) -> Any:
+        n, x = floating(n), floating(x)
+        size = np.abs(x)
+        value = np.sqrt(math.pi / (2 * size)) * of(n + 0.5, size)
+        return np.where((x < 0) & (n % 2 == 0), -value, value)
+
+    return singular
 
 
 def _spherical_slope(of: Callable[..., Any], sign: int) -> Callable[..., Any]:
