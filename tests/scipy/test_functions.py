@@ -121,7 +121,7 @@ sc.btdtria(p, s, 0.7)|sc.bdtrik(p, 5 + s, 0.3)|sc.nbdtrin(2.0, p, s / 4)|sc.chdt
 st.gamma.ppf(p, s)|st.t.cdf(v[:3], s + 2)|st.t.isf(p, s + 2)|st.chi2.sf(p, s)|st.f.ppf(p, s + 3, 4.5)
 sc.legendre_p(3, v)|sc.legendre_p_all(3, v)|sc.assoc_legendre_p(3, -2, p)|sc.assoc_legendre_p_all(2, 2, p, norm=True)
 sc.sph_legendre_p(3, 1, 2 * v)|sc.sph_legendre_p_all(2, 1, v)|sc.spherical_kn(2, v)|sc.spherical_kn(1, v, True)
-sc.elliprd(p, s, p * p)|sc.elliprj(p, s, p * p, 2 * p)|sc.zeta(s + p, p)
+sc.elliprd(p, s, p * p)|sc.elliprj(p, s, p * p, 2 * p)|sc.elliprj(p, s, p * p, -p)|sc.zeta(s + p, p)
 st.truncnorm.cdf(v, -s, 3.0)|st.truncnorm.logsf(p, -s, 3 * s)|st.skewnorm.cdf(v, 3 * s)|st.vonmises.cdf(v, s)
 sc.lqn(3, p)[0]|sc.lqn(3, -s - p)[1]|sc.lqmn(3, 2, p)[1]|sc.lqmn(2, 3, s + p)[0]|np.stack(sc.lmbda(2.5, s))
 np.stack(sc.riccati_jn(3, s))|np.stack(sc.riccati_yn(3, s))|np.stack(sc.pbdv_seq(2.5, s))|np.stack(sc.pbvv_seq(2, -s))
@@ -208,6 +208,14 @@ def test_an_order_that_is_truncated_is_so_in_the_slope(function: Any, order: flo
 def test_where_zeta_has_no_value_it_has_no_slope() -> None:
     slopes = sg.grad(lambda s: np.sum(sc.zeta(s, 1.5)))
     assert np.array_equal(np.isnan(slopes(np.array([-15.5] * 23 + [2.0]))), [True] * 23 + [False])
+
+
+def test_the_noncentral_students_slope_at_0_is_its_density() -> None:
+    """Of a difference over 0, and of one that has lost its digits beside it."""
+    for df, nc in ((8.7e-5, 1.1e-8), (3.0, 0.7), (0.5, 2.0), (40.0, -1.0)):
+        t = np.array([0.0, 1e-9, -0.9e-4, 0.9e-4, 1.1e-4, 0.3]) * min(df, 1) ** 0.5
+        found = sg.grad(lambda t: np.sum(sc.nctdtr(df, nc, t)), options=INTERPRETED)(t)  # noqa: B023 - called here
+        np.testing.assert_allclose(found, st.nct.pdf(t, df, nc), rtol=3e-9)
 
 
 def test_binomial_coefficients_have_their_slopes_near_the_poles_of_gamma_functions() -> None:
@@ -521,7 +529,7 @@ def test_incomplete_beta_functions_of_large_parameters_have_the_digits_that_thei
 def test_incomplete_gamma_and_beta_functions_have_their_digits_in_both_tails() -> None:
     """Of parameters near 0 and far from it, at places near the ends: what lacks to 1 is no difference from 1."""
     rng = np.random.default_rng(0)
-    a, b, x = 10 ** rng.uniform([[-13], [-13], [-12]], [[2.3], [2], [2]], (3, 300))
+    a, b, x = 10 ** rng.uniform(np.array([[-13], [-13], [-12]]), np.array([[2.3], [2], [2]]), (3, 300))
     part = np.where(x < 1, x, rng.uniform(0, 1, 300))
     a[:5], b[:5], part[:5] = (10, 29, 1e-10, 1e-6, 55.6), (1e-10, 1.794e-12, 0.745, 0.7, 53.2), (
         0.97, 0.99424, 0.3, 0.3, 1.6e-6)

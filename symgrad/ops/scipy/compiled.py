@@ -320,7 +320,20 @@ elliprf: Any = _declare("elliprf", "x y z", lambda x, y, z, _f: (
 elliprg: Any = _declare("elliprg", "x y z", lambda x, y, z, _g: tuple([
     (elliprf(x, y, z) - own * elliprd(*others, own) / 3) / 4
     for own, others in ((x, (y, z)), (y, (z, x)), (z, (x, y)))]))
-elliprj: Any = _declare("elliprj", "x y z p", lambda *given: _symmetric_slopes(given[:-1], (0.5, 0.5, 0.5, 1.0)))
+
+
+def _elliprj_slopes(x: Any, y: Any, z: Any, p: Any, j: Any) -> tuple[Any, ...]:
+    """Return them by the integral; of Cauchy's principal value, where p is negative, by its parts and its degree."""
+    beyond = p < 0
+    near = _symmetric_slopes((x, y, z, np.where(beyond, 1, p)), (0.5, 0.5, 0.5, 1.0))
+    below, places = np.where(beyond, p, -1), ((x, (y, z)), (y, (z, x)), (z, (x, y)))
+    far = [(j - elliprd(*others, own)) / (2 * (below - own)) for own, others in places]
+    moved = sum([np.where(own > 0, own * slope, 0) for own, slope in zip((x, y, z), far, strict=True)])
+    return tuple([np.where(beyond, one, other) for one, other in zip(
+        (*far, (-1.5 * j - moved) / below), near, strict=True)])
+
+
+elliprj: Any = _declare("elliprj", "x y z p", _elliprj_slopes)
 
 
 def _d(phi: Any, m: Any) -> Any:
@@ -491,7 +504,15 @@ def _noncentral_chi2(x: Any, df: Any, nc: Any) -> Any:
 
 
 def _noncentral_student(df: Any, nc: Any, t: Any) -> Any:
-    return None, None, df / t * (nctdtr(df + 2, nc, t * np.sqrt(1 + 2 / df)) - nctdtr(df, nc, t))
+    """Return the slope by t, the density; near 0, where the difference has no digits, by its series there."""
+    near = np.abs(t) < 1e-4 * np.sqrt(np.minimum(df, 1))
+    place, half = np.where(near, t, 0), special.gammaln(0.5 * df + 0.5)
+    first = nc * np.exp(special.gammaln(0.5 * df + 1) - half) * np.sqrt(2 / df)
+    second = 0.5 * (nc * nc - 1) * (1 + 1 / df)
+    at_zero = np.exp(half - special.gammaln(0.5 * df) - 0.5 * nc * nc) / np.sqrt(PI * df)
+    t = np.where(near, 1, t)
+    far = df / t * (nctdtr(df + 2, nc, t * np.sqrt(1 + 2 / df)) - nctdtr(df, nc, t))
+    return None, None, np.where(near, at_zero * (1 + place * (first + place * second)), far)
 
 
 def _noncentral_fisher(n: Any, d: Any, nc: Any, f: Any) -> Any:
