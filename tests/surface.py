@@ -228,6 +228,14 @@ def said(error: Exception) -> str:
     return line.strip().replace("|", "\\|")
 
 
+def together(reasons: list[str]) -> str:
+    """Write several refusals as one: by all the parameters, or one after the other."""
+    parts = [reason.partition(" by its parameter ") for reason in dict.fromkeys(reasons)]
+    if len(parts) > 1 and all(by and first == parts[0][0] for first, by, _ in parts):
+        return f"{parts[0][0]} by its parameters {', '.join([name for _, _, name in parts])}"
+    return "; ".join(dict.fromkeys(reasons))
+
+
 def agree(found: Any, expected: Any) -> bool:
     one, other = leaves(found), leaves(expected)
     return len(one) == len(other) and all(
@@ -250,7 +258,7 @@ def tried(room: str, name: str, call: str) -> Row:
     except SymgradError as error:
         return _constant(room, name, call, args, expected, said(error), has=bool(have))
     missing: list[str] = []
-    why = ""
+    reasons: list[str] = []
     for k, want in have.items():
         def pushed(along: Any, *every: Any, k: int = k) -> Any:
             def own(a: Any) -> list[Any]:
@@ -262,14 +270,14 @@ def tried(room: str, name: str, call: str) -> Row:
         try:
             push = quietly(sg.jit(pushed, options=INTERPRETED), direction(args[k]), *args)
         except NoGradient as error:
-            missing, why = [*missing, names[k]], said(error)
+            missing, reasons = [*missing, names[k]], [*reasons, said(error)]
             continue
         if not np.allclose(floats(push), want, rtol=1e-4, atol=1e-6):
             return Row(room, name, call, UNDERIVED, f"WRONG by {names[k]}", has=True)
     if not have:
         return Row(room, name, call, VALUE if names else SIZES, "", has=False)
     kind = FULL if not missing else SOME if len(missing) < len(have) else UNDERIVED
-    return Row(room, name, call, kind, why, has=True)
+    return Row(room, name, call, kind, together(reasons), has=True)
 
 
 def _constant(room: str, name: str, call: str, args: list[Any], expected: Any, why: str, *, has: bool) -> Row:
