@@ -198,6 +198,16 @@ def test_values_beside_which_a_part_overflows_or_cancels(function: Any, exact: A
     np.testing.assert_allclose(found, want, rtol=3e-13)
 
 
+def test_slopes_of_values_the_square_of_which_underflows() -> None:
+    a, b = np.array([5.256024211368323, 3.2, 12.5, 1.5]), np.array([-128.62275625640873, -150.4, -100.3, -165.2])
+    found = sg.grad(lambda a, b: np.sum(sc.poch(a, b) * 1e200), argnums=(0, 1), options=INTERPRETED)(a, b)
+    with mpmath.workdps(50):
+        for by, slopes in zip(((1, 0), (0, 1)), found, strict=True):
+            want = [float(mpmath.diff(mpmath.rf, (mpmath.mpf(x), mpmath.mpf(y)), by) * mpmath.mpf(10) ** 200)
+                    for x, y in zip(a, b, strict=True)]
+            np.testing.assert_allclose(slopes, want, rtol=1e-9)
+
+
 @pytest.mark.parametrize(("function", "order"), [(sc.kn, 0.5), (sc.yn, 0.5), (sc.expn, 0.5), (sc.expn, 2.5)])
 def test_an_order_that_is_truncated_is_so_in_the_slope(function: Any, order: float) -> None:
     found = sg.grad(lambda x: function(order, x), options=INTERPRETED)(1.3)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial, reduce
 from typing import Any
 
@@ -97,7 +97,7 @@ def beta(a: Any, b: Any) -> Any:
     return np.where(small > 0, np.exp(betaln(a, b)), np.where(
         _is_pole(a) | _is_pole(b), sign * np.exp(size), np.where(
             _is_pole(a + b) & (a + b < -170), 0, np.where(
-                beside, gamma(np.where(beside, small, 1)) * quotient, _gammas((a, b), a + b)))))
+                beside, gamma(np.where(beside, small, 1)) * quotient, _gammas(a, b, a + b)))))
 
 
 def _betaln(a: Any, b: Any) -> Any:
@@ -136,10 +136,14 @@ def _poch(z: Any, m: Any) -> Any:
     first, last = np.where(mixed, 1, np.where(both, 1 - end, z)), np.where(mixed, 1, np.where(both, 1 - z, end))
     sines = np.where((sine == 0) & (across == 0), 1 - 2 * (np.rint(m) % 2), sine / below)
     quotient = np.where(both, sines, 1) * np.exp(-_log_gammas(first, last, m))
-    # one on either side: a product, or 1 over one
-    product = _gammas((np.where(mixed, np.where(low, end, z), 1), np.where(mixed, np.where(low, 1 - z, 1 - end), 1)))
-    finite = np.where(sine == 0, np.minimum(product, MOST), product)
-    apart = np.where(low, sine / math.pi * finite, math.pi / below / product)
+    # one on either side: a product, or 1 over one, of which far out the square in its slope would be 0
+    one, other = np.where(mixed, np.where(low, end, z), 1), np.where(mixed, np.where(low, 1 - z, 1 - end), 1)
+    size = gammaln(one) + gammaln(other)
+    far = size > 300
+    product = gamma(np.where(far, 1, one)) * gamma(np.where(far, 1, other))
+    size = np.where(far, np.exp(np.where(low, 1, -1) * size), np.where(low, product, 1 / product))
+    size = np.where(sine == 0, np.minimum(size, MOST), size)
+    apart = np.where(low, sine / math.pi, math.pi / below) * size
     infinite = _is_pole(end) & ~_is_pole(z) & ((sine == 0) | (m != np.rint(m)))  # and not by rounding
     return np.where(infinite, np.inf, np.where(mixed, apart, quotient))
 
@@ -168,16 +172,13 @@ def _binom(n: Any, k: Any) -> Any:
     return np.where((n < 0) & _is_pole(n), np.nan, found)
 
 
-def _gammas(above: Sequence[Any], below: Any = None) -> Any:
-    """Return a product of gamma functions, over another: by their logarithms where one is too large or too small."""
-    every = [lift(x) for x in (*above, *[below] * (below is not None))]
-    most = 34 if all(x.dtype == np.float32 for x in every) else 170
-    far = reduce(np.logical_or, [np.abs(x) > most for x in every])
-    signs = [1.0] * len(above) + [-1.0]
-    logarithm = sum([sign * gammaln(x) for sign, x in zip(signs, every, strict=False)], 0.0)
-    sign = math.prod([np.where((x < 0) & (np.floor(x) % 2 != 0), -1.0, 1.0).astype(x.dtype) for x in every])
-    near = math.prod([gamma(x) for x in above])
-    return np.where(far, sign * np.exp(logarithm), near if below is None else near * rgamma(below))
+def _gammas(a: Any, b: Any, end: Any) -> Any:
+    """Return gamma(a) gamma(b) / gamma(end): by their logarithms where one is too large or too small."""
+    every = a, b, end
+    far = reduce(np.logical_or, [np.abs(x) > 170 for x in every])
+    sign = math.prod([np.where((x < 0) & (np.floor(x) % 2 != 0), -1.0, 1.0) for x in every])
+    return np.where(
+        far, sign * np.exp(gammaln(a) + gammaln(b) - gammaln(end)), gamma(a) * gamma(b) * rgamma(end))
 
 
 @answers(Late("multigammaln"))
