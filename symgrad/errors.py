@@ -227,7 +227,11 @@ class NonFiniteError(SymgradError, FloatingPointError):
 LEADING_ZERO = "the filter coefficient a[0] is 0"
 """What a check says that a recurrence divides by."""
 
-FAILED: dict[str, type[SymgradError]] = {NOT_FINITE: NonFiniteError, LEADING_ZERO: ArgumentValueError}
+NEGATIVE_POWER = "integers to negative integer powers are not allowed"
+"""What a check says of exponents."""
+
+FAILED: dict[str, type[SymgradError]] = {
+    NOT_FINITE: NonFiniteError, LEADING_ZERO: ArgumentValueError, NEGATIVE_POWER: ArgumentValueError}
 """The errors of checks, by what they say; of the others it is `LinAlgError`."""
 
 

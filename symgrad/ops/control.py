@@ -10,7 +10,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from symgrad.errors import FAILED, LEADING_ZERO, NOT_FINITE, Missed, ShapeError
+from symgrad.errors import FAILED, LEADING_ZERO, NEGATIVE_POWER, NOT_FINITE, Missed, ShapeError
 from symgrad.ir.graphs import in_turn, reachable
 from symgrad.ir.index.notation import Access, Body, How, Number, Role, Statement, Temporary, axes_of
 from symgrad.ir.index.shapes import Dim, Shape
@@ -363,4 +363,8 @@ finite = _checked(
 leads = _checked(
     "leads", LEADING_ZERO, lambda x: x * x >= 0,
     "Conditions that all hold: where one does not, a recurrence is divided by 0, and the call is refused.",
+)
+natural = _checked(
+    "natural", NEGATIVE_POWER, lambda x: x * x >= 0,
+    "Conditions that all hold: where one does not, an integer's exponent is negative, and the call is refused.",
 )

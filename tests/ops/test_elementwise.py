@@ -69,6 +69,8 @@ def arguments(loop, rng):
         columns = [np.concatenate([d, [e[k] for e in edges]]) for k, d in enumerate(drawn)]
         return [column.astype(dtype) for column, dtype in zip(columns, loop.dtypes, strict=True)]
     rows = list(product(*map(special_integers, loop.dtypes)))
+    if loop.op.name == "power":  # of negative exponents, which a check refuses
+        rows = [row for row in rows if row[1] >= 0]
     return [np.array(column, dtype) for column, dtype in zip(zip(*rows, strict=True), loop.dtypes, strict=True)]
 
 

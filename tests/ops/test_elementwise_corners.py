@@ -8,10 +8,11 @@ import mpmath
 import numpy as np
 import pytest
 
+import symgrad as sg
 import symgrad.ops
-from symgrad.errors import DtypeError
+from symgrad.errors import ArgumentValueError, DtypeError
 from symgrad.ops.declare.calculus import cotangents
-from symgrad.ops.declare.forms import OPS, loop_dtypes
+from symgrad.ops.declare.forms import OPS
 from tests.ops.tape import Taped, derivatives, gradient, slopes
 
 symgrad.ops.load()
@@ -86,13 +87,24 @@ def test_third_order_of_gammaln():
 
 
 def test_what_has_no_c_is_refused_with_a_way_out():
-    with pytest.raises(DtypeError, match=r"np\.power of int64, int64 has no form in C\n  instead: .*astype"):
-        loop_dtypes(np.power, (np.dtype(np.int64), np.dtype(np.int64)))
     typed: Any = type("Typed", (), {"dtype": np.dtype(np.int32), "shape": ()})
-    with pytest.raises(DtypeError, match="negative integer powers"):
+    with pytest.raises(ArgumentValueError, match=r"int32 to the power -2: integers to negative integer powers"):
         OPS["power_int"].infer(typed, exponent=-2)
     with pytest.raises(DtypeError, match="twice the same dtype"):
         OPS["where"].infer(typed, typed, typed)
+
+
+@pytest.mark.parametrize("options", [sg.Options(), sg.Options(compiler="none")], ids=["C", "interpreted"])
+def test_integers_to_negative_powers_are_refused_in_each_call(options: sg.Options):
+    f = sg.jit(lambda k, m: k**m + 2**m, options=options)
+    assert f(np.arange(3), np.arange(3)).tolist() == [2, 3, 8]
+    with pytest.raises(ValueError, match=r"integers to negative integer powers are not allowed"):
+        f(np.arange(3), -np.arange(3))
+    with pytest.raises(ValueError, match=r"not allowed\n.*\n.*\n  instead: x\.astype\(np\.float64\)"):
+        sg.jit(lambda k: k ** np.array([1, -1]), options=options)(np.arange(2))
+    rows = sg.vmap(lambda k: 2**k, options=options)(np.arange(6).reshape(2, 3))
+    assert rows.tolist() == [[1, 2, 4], [8, 16, 32]]
+    assert sg.grad(lambda x, k: np.sum(x * 2**k), options=options)(np.ones(3), np.arange(3)).tolist() == [1, 2, 4]
 
 
 def test_astype_gives_the_cotangent_back_in_the_arguments_dtype():

@@ -201,12 +201,6 @@ def loop_dtypes(ufunc: np.ufunc | Late, kinds: tuple[Any, ...]) -> tuple[np.dtyp
                 "which symgrad does not compile",
                 instead="convert the argument first, e.g. x.astype(np.float64)",
             )
-    op = ANSWERS.get(ufunc)
-    if isinstance(op, Elementwise) and spelling.pattern(op.c, found[: ufunc.nin], found[-1]) is None:
-        raise DtypeError(
-            f"np.{ufunc.__name__} of {', '.join(map(_dtype_name, kinds))} has no form in C",
-            instead="convert an argument to float first, e.g. x.astype(np.float64)",
-        )
     return tuple(found)
 
 

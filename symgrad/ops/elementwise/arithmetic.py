@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.errors import DtypeError
+from symgrad.errors import NEGATIVE_POWER, ArgumentValueError
 from symgrad.ops.declare.calculus import sp
 from symgrad.ops.declare.domains import PAIRS, SPECIAL, between, distinct, inf, nan, normal, pairs, positive
 from symgrad.ops.declare.forms import elementwise
@@ -61,10 +61,14 @@ negative = elementwise(
 
 positive_ = elementwise(numpy=np.positive, value=lambda x: x, infix="+", c={"fiu": "{0}"})
 
+# Of the integer 0 it is what x86-64 makes of infinity.
+LEAST = "({t})((uint64_t)(sizeof({t}) > 2) << (8 * sizeof({t}) - 1))"
+
 reciprocal = elementwise(
     numpy=np.reciprocal, steep=(0, "no slope at 0", True),
     value=lambda x: 1 / x, vjp=lambda g, y, _x: -(g * y) * y,  # y * y may overflow
-    logs=np.negative, c="1.0{f} / {0}", sample=positive())
+    logs=np.negative, sample=positive(),
+    c={"f": "1.0{f} / {0}", "u": "{0} == 1", "i": f"{{0}} == 0 ? {LEAST} : ({{t}})(({{0}} == 1) - ({{0}} == -1))"})
 
 square = elementwise(
     numpy=np.square, value=lambda x: x**2, ddx=lambda x, _y: 2 * x, logs=lambda x: 2 * x,
@@ -215,7 +219,7 @@ def _power_partials(x: Any, b: Any, y: Any) -> Any:
 power = elementwise(
     numpy=np.power, steep=(0, "infinite slope at base 0 where the exponent is below 1", True),
     value=lambda x, b: x**b, ddx=_power_partials, infix="**",
-    c={"f": "pow", "u": "sg_power{f}({0}, {1})"}, sample=(positive(), normal()))
+    c={"f": "pow", "iu": "sg_power{f}({0}, {1})"}, sample=(positive(), normal()))
 
 float_power = elementwise(
     numpy=np.float_power, steep=(0, "infinite slope at base 0 where the exponent is below 1", True),
@@ -245,8 +249,8 @@ def _power_int_vjp(g: Any, _y: Any, x: Any, exponent: int) -> Any:
 
 def _power_int_dtype(dtype: np.dtype[Any], exponent: int) -> np.dtype[Any]:
     if dtype.kind != "f" and exponent < 0:
-        raise DtypeError(
-            f"an array of {dtype.name} to the power {exponent}: integers to negative integer powers are not allowed",
+        raise ArgumentValueError(
+            f"an array of {dtype.name} to the power {exponent}: {NEGATIVE_POWER}",
             instead=f"x.astype(np.float64) ** {exponent}",
         )
     return dtype

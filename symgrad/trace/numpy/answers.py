@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from symgrad.errors import (
+    NEGATIVE_POWER,
     ArgumentValueError,
     AxisError,
     ConcretizationError,
@@ -17,6 +18,7 @@ from symgrad.errors import (
 )
 from symgrad.ir.index import shapes
 from symgrad.ir.op import Elementwise
+from symgrad.ops.control import natural
 from symgrad.ops.declare.forms import ANSWERS, INT, SCIPYS, answer_scipy, loop_dtypes
 from symgrad.ops.elementwise.arithmetic import power_int
 from symgrad.trace.constants import refuse_others
@@ -142,6 +144,8 @@ def call_ufunc(trace: Trace, ufunc: np.ufunc, inputs: tuple[Any, ...]) -> Any:
             return call_ufunc(trace, np.sqrt, inputs[:1])  # as NumPy does for arrays, and not for numbers
     try:
         loop = loop_dtypes(ufunc, tuple([kind_of(value) for value in inputs]))
+        if ufunc is np.power and loop[2] in _SIGNED:
+            inputs = inputs[0], _exponent(inputs[1])
         nodes = tuple([operand(trace, value, dtype) for value, dtype in zip(inputs, loop, strict=False)])
         try:
             shape = shapes.broadcast(*[node.shape for node in nodes])
@@ -156,6 +160,17 @@ def call_ufunc(trace: Trace, ufunc: np.ufunc, inputs: tuple[Any, ...]) -> Any:
     if active.overrides:
         op = in_force(op)
     return Tracer(graph.node(op, nodes, (), shape, loop[len(nodes)], graph.line or user_line()), trace)
+
+
+def _exponent(value: Any) -> Any:
+    """Return an integer's exponent, which is looked at in each call: a negative one is refused, as NumPy does."""
+    if getattr(kind_of(value), "kind", "i") != "i":  # as int is a kind of its own
+        return value
+    if type(value) is Tracer:
+        return np.where(natural(value >= 0), value, 0)
+    if np.any(np.less(value, 0)):
+        raise ArgumentValueError(NEGATIVE_POWER, instead="x.astype(np.float64), the base")
+    return value
 
 
 HALF = 0.5
