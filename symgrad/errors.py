@@ -230,8 +230,13 @@ LEADING_ZERO = "the filter coefficient a[0] is 0"
 NEGATIVE_POWER = "integers to negative integer powers are not allowed"
 """What a check says of exponents."""
 
+NOT_NUMBERS = "array must not contain infs or NaNs"
+"""What a check says of `np.asarray_chkfinite`, in NumPy's words."""
+
 FAILED: dict[str, type[SymgradError]] = {
-    NOT_FINITE: NonFiniteError, LEADING_ZERO: ArgumentValueError, NEGATIVE_POWER: ArgumentValueError}
+    NOT_FINITE: NonFiniteError,
+    **dict.fromkeys((LEADING_ZERO, NEGATIVE_POWER, NOT_NUMBERS), ArgumentValueError),
+}
 """The errors of checks, by what they say; of the others it is `LinAlgError`."""
 
 

@@ -10,7 +10,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from symgrad.errors import FAILED, LEADING_ZERO, NEGATIVE_POWER, NOT_FINITE, Missed, ShapeError
+from symgrad.errors import FAILED, LEADING_ZERO, NEGATIVE_POWER, NOT_FINITE, NOT_NUMBERS, Missed, ShapeError
 from symgrad.ir.graphs import in_turn, reachable
 from symgrad.ir.index.notation import Access, Body, How, Number, Role, Statement, Temporary, axes_of
 from symgrad.ir.index.shapes import Dim, Shape
@@ -367,4 +367,8 @@ leads = _checked(
 natural = _checked(
     "natural", NEGATIVE_POWER, lambda x: x * x >= 0,
     "Conditions that all hold: where one does not, an integer's exponent is negative, and the call is refused.",
+)
+numbers = _checked(
+    "numbers", NOT_NUMBERS, np.isfinite,
+    "Conditions that all hold: where one does not, an array has an infinite element or NaN, and the call is refused.",
 )

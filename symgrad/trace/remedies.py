@@ -99,8 +99,7 @@ medfilt, median_filter -> np.median({_WINDOWS}, axis=-1)
 maximum_filter, grey_dilation -> np.max({_WINDOWS}, axis=-1)
 minimum_filter, grey_erosion -> np.min({_WINDOWS}, axis=-1)
 resample, resample_poly -> np.interp(np.linspace(0, len(x) - 1, n), np.arange(len(x)), x)
-zoom, rotate, shift, affine_transform, geometric_transform -> scipy.ndimage.map_coordinates(x, places, order=1), which
-    is traced: linear between the elements
+zoom, rotate, shift, affine_transform, geometric_transform -> order=1, which is traced: linear between the elements
 spsolve, spsolve_triangular, splu, cg, gmres, bicg, bicgstab, minres -> np.linalg.solve(A, b) with A = S.toarray() made
     outside; for a large one the steps of conjugate gradients in a loop, of products S @ p, which are traced
 eigs, eigsh, svds -> {_SPECTRUM}, of S.toarray() for a small one

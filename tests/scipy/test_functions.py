@@ -127,6 +127,21 @@ sc.lqn(3, p)[0]|sc.lqn(3, -s - p)[1]|sc.lqmn(3, 2, p)[1]|sc.lqmn(2, 3, s + p)[0]
 np.stack(sc.riccati_jn(3, s))|np.stack(sc.riccati_yn(3, s))|np.stack(sc.pbdv_seq(2.5, s))|np.stack(sc.pbvv_seq(2, -s))
 la.qr(X, pivoting=True)[1]|la.qr(X.T, pivoting=True, mode='economic')[0]|la.qr_multiply(e, c[0, :4], pivoting=True)[0]
 st.gmean(v * v)|st.zscore(v)|st.skew(v)|st.kurtosis(v)|st.sem(v)|st.entropy(p)|st.boxcox_llf(0.5, v * v)
+st.boxcox_llf(s, v * v)|st.boxcox_llf(s - 1.3, I * I + 0.1)|st.boxcox_llf(-300 * s, p, axis=None)
+st.boxcox_llf(s, I * I, axis=1, keepdims=True)|ss.sawtooth(v, s / 4)|ss.sawtooth(k * 9, p)|ss.square(v, s / 2)
+la.solve(A, b, assume_a='tridiagonal')|la.solve(A, b, assume_a='banded')|la.eigvalsh(A + A.T, subset_by_index=[0, 1])
+np.abs(la.eigh(e + e.T, subset_by_index=(1, 2))[1])|sc.eval_legendre(np.arange(4)[:, None], v)
+sc.eval_genlaguerre([3, 0, 3], s, p)|sc.eval_sh_jacobi(np.arange(3)[:, None], s + 2, s + 1, p)
+sc.eval_chebyc(np.arange(3)[:, None], v)|nd.shift(I, [1.3, -0.7], order=1)|nd.shift(I, s, order=1, mode='nearest')
+nd.shift(I, [2.3, -1.7], order=1, mode='grid-wrap')|nd.shift(I, [2.3, -1.7], order=0, mode='grid-constant', cval=0.3)
+nd.zoom(I, [1.6, 0.7], order=1)|nd.zoom(I, 1.5, order=1, mode='grid-constant', cval=0.3, grid_mode=True)
+nd.rotate(I, 25.0, order=1, reshape=False)|nd.rotate(I, 25.0, order=0, mode='mirror')
+nd.affine_transform(I, [[0.9, 0.1, 0.3], [-0.3, 1.2, 0.4]], order=1)|nd.affine_transform(I, [0.9, 1.1], 0.2, order=1)
+nd.affine_transform(I, A[:2, :2] / 4, order=1, mode='grid-wrap')
+nd.geometric_transform(I, lambda at: (at[0] * 0.5 + 0.1, at[1] - 0.3), order=1)
+nd.map_coordinates(I, 3 * c - 5, order=1, mode='grid-wrap')|nd.gaussian_filter(I, 1.2, mode='grid-constant')
+ss.fftconvolve(I, I[:, :3], 'same', axes=1)|ss.oaconvolve(I, K[:1], 'valid', axes=(-1,))
+ss.fftconvolve(I, b[:, None], axes=[0])|ss.lfilter_zi([1.0, 2.0, 1.0], k * k + 1)
 """
 """Calls of these arrays, in which each that is named is traced and moves."""
 
@@ -148,7 +163,7 @@ def test_as_scipy(text: str) -> None:
     used = [name for name in ARRAYS if re.search(rf"(?<![\w.'\]]){name}\b(?![='(])", text)]
     call: Any = eval(f"lambda {', '.join(used)}: {text}", globals())  # noqa: S307 - the table is this project's
     moves = [np.sin(3.0 + np.arange(np.size(ARRAYS[n]))).reshape(np.shape(ARRAYS[n])) for n in used]
-    if "map_coordinates" in text:
+    if re.search("map_coordinates|shift|transform", text):
         moves[-1] = 0.01 * moves[-1]  # the kinks are at the elements
     agree(call, [ARRAYS[name] for name in used], moves, rtol=1e-4 if "stdtr" in text else 3e-6)
 
@@ -277,7 +292,11 @@ def larger(u: Any, v: Any) -> Any: return u if np.sum(u) > np.sum(v) else v
 
 @pytest.mark.parametrize(("call", "words"), [
     (la.schur, "scipy.linalg.schur"),
-    (lambda x: la.solve(x, x[0], assume_a="banded"), "assume_a='banded'"),
+    (lambda x: la.solve(x, x[0], assume_a="sparse"), "assume_a='sparse'"),
+    (lambda x: la.eigvalsh(x, subset_by_index=[1, 3]), "scipy.linalg.eigh: subset_by_index=[1, 3] of 3 eigenvalues"),
+    (lambda x: la.eigh(x, subset_by_value=[0, 1]), "instead: subset_by_index=[lowest, highest], or all of them"),
+    (lambda x: st.boxcox_llf(x[0, 0], x[0], nan_policy="omit"), "nan_policy='omit'"),
+    (lambda x: sc.eval_legendre([0.5, 2.0, 3.0], x), "scipy.special.eval_legendre of traced arrays takes known degrees"),
     (lambda x: sd.cdist(x, x, "manhattan"), "scipy.spatial.distance has no metric 'manhattan'"),
     (lambda x: sd.pdist(x, "dice", w=x[0]), "scipy.spatial.distance.pdist(..., metric='dice', w=)"),
     (lambda x: sd.cdist(x, x, apart), "the metric apart() returns shape (3,) for two points"),
@@ -286,7 +305,7 @@ def larger(u: Any, v: Any) -> Any: return u if np.sum(u) > np.sum(v) else v
     (lambda x: sd.cdist(x, x, out=np.zeros((3, 2))), "scipy.spatial.distance.cdist gives (3, 3), and out= has (3, 2)"),
     (lambda x: sd.pdist(x[0]), "a point in each row"),
     (lambda x: ss.hilbert(x[0]), "scipy.signal.hilbert"),
-    (lambda x: nd.zoom(x, 2.0, order=1), "scipy.ndimage.zoom"),
+    (lambda x: nd.zoom(x, 2.0), "scipy.ndimage.zoom"),
     (lambda x: nd.map_coordinates(x, x[:2], order=3), "scipy.ndimage.map_coordinates"),
     (lambda x: si.quad(lambda t: t, 0.0, x[0, 0]), "scipy.integrate.quad"),
     (lambda x: st.multivariate_normal.logpdf(x, cov=x, allow_singular=True), "allow_singular=True"),

@@ -337,3 +337,31 @@ def histogram_weights(x, m):
         weight[place] += value**2
     weight /= weight.sum()
     return m @ weight
+
+
+@program(X, Y)
+def placed_through_masks_of_values(x, y):
+    out, table, large = x * y, np.zeros((2, 3)), (y > 1) - 0
+    np.place(out, x > 0.5, y[:2])
+    np.place(out, large, np.extract(large, x) * 3)
+    np.place(table, x > 0, out[x > 0])
+    np.place(table, table < -1, -x[0])
+    return out, table
+
+
+@program(X)
+def parts_into_two_arrays(x):
+    whole, part = np.zeros((2, 6)), np.empty(6)
+    view = whole[1]
+    np.modf(x * 3, out=(part, view))
+    view *= part
+    return whole, np.divmod(x, 0.8, out=(None, part))[0], part
+
+
+@program(X)
+def through_a_truth(x):
+    out, two = x * 2, np.zeros((2, 3))
+    before = out[True]
+    out[True] = x[::-1]
+    two[True, 1:] = x[:3]
+    return before, out, two

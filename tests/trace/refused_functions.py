@@ -14,6 +14,7 @@ from symgrad.errors import (
     ArgumentError,
     ArgumentValueError,
     ConcretizationError,
+    DtypeError,
     IndexOutOfBounds,
     MutationError,
     ShapeError,
@@ -308,3 +309,13 @@ def dates(x, y):
 @refused(UnsupportedError, "power() takes from 2 to 3 positional arguments but 1 was given", "power(x1, x2, /")
 def too_few_arguments(x, y):
     return np.power(50) * x  # type: ignore[call-overload]  # <-
+
+
+@vector(DtypeError, "np.add: Cannot cast ufunc 'add' input 0 from dtype('float64') to dtype('float32')")
+def loop_that_the_rule_of_casts_forbids(x, y):
+    return np.add(x, y, dtype=np.float32, casting="no")
+
+
+@vector(UnsupportedError, "a boolean scalar as an index, but True beside slices alone", "np.where(condition, x, 0)")
+def false_as_an_index(x, y):
+    return x[False]

@@ -73,9 +73,9 @@ def put(x, y):
     np.put(OUTSIDE, [0], x)
 
 
-@vector(MutationError, "np.place of an array through a traced mask", "x[mask] = array[mask]")
+@vector(ShapeError, "place: mask and data must be the same size")
 def place(x, y):
-    np.place(np.zeros(3), x > 1, y)
+    np.place(np.zeros(2), x > 1, y)
 
 
 @vector(MutationError, "np.multiply.at gives float64 in an array of int64", "np.float64")

@@ -40,7 +40,7 @@ def _solved_unchecked(a: Any, b: Any) -> Any:
 
 def _column_norm(a: Any) -> Any:
     """Return a matrix's norm by its columns, as a constant."""
-    return stop_gradient(np.max(np.sum(np.abs(a), -2, keepdims=True), -1, keepdims=True))
+    return stop_gradient(np.max(np.sum(np.abs(a), -2, keepdims=True), -1, keepdims=True, initial=0))
 
 
 def _where_close(found: Any, again: Any, a: Any) -> Any:
@@ -103,7 +103,7 @@ _THETA, _MOST = 5.371920351148152, 16
 def expm(A: Any) -> Any:
     """By a Pade approximant of degree 13, scaled and squared: N. J. Higham, SIAM J. Matrix Anal. Appl. 26 (2005)."""
     a = systems.squared("expm", lift(A))
-    size = np.max(np.sum(np.abs(a), axis=-2, keepdims=True), axis=-1, keepdims=True)
+    size = np.max(np.sum(np.abs(a), axis=-2, keepdims=True), axis=-1, keepdims=True, initial=0)
     squarings = np.ceil(np.log2(np.maximum(size, _THETA) / _THETA))
     a = a * np.exp2(-squarings)
     unit = np.eye(a.shape[-1], dtype=a.dtype)

@@ -261,11 +261,16 @@ def _sum_over(name: str, a: Any, b: Any, pair_a: list[int], pair_b: list[int]) -
 
 
 @answers(np.einsum)
-def einsum_answer(*operands: Any, out: Any = None, optimize: Any = None, **keywords: Any) -> Any:
-    """As `numpy.einsum`; whatever `optimize` says, the cheapest pair goes first."""
+def einsum_answer(
+    *operands: Any, out: Any = None, optimize: Any = None, dtype: Any = None, order: Any = "K", casting: Any = "safe",
+    **keywords: Any,
+) -> Any:
+    """As `numpy.einsum`; whatever `optimize` says, the cheapest pair goes first; `order` is that of memory alone."""
     refuse("einsum", out=out, **keywords)
     subscripts, *arrays = operands if isinstance(operands[0], str) else _with_letters(operands)
     arrays = [lift(x) for x in arrays]
+    if dtype is not None:
+        arrays = [x if x.dtype == dtype else x.astype(dtype, casting=casting) for x in arrays]
     if len(subscripts.split("->", maxsplit=1)[0].split(",")) != len(arrays):
         raise ShapeError(f"einsum {subscripts!r} names {subscripts.count(',') + 1} operands and got {len(arrays)}")
     spelled = _explicit(subscripts.replace(" ", ""), [x.ndim for x in arrays])

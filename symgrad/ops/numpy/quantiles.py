@@ -128,6 +128,8 @@ def _quantile(name: str, parts: int, *, skips: bool) -> Callable[..., Any]:
             raise ArgumentValueError(f"{name}s must be in the range [0, {parts}]".capitalize())
         if a.dtype.kind == "b" and method not in WHOLE:
             raise ArgumentError("numpy boolean subtract, the `-` operator, is not supported")
+        if skips and 0 in shape_of(a):
+            return np.nanmean(a, axis, keepdims=keepdims)
         several, q = q.shape, np.ravel(q)
         axes = normal_axes(axis, a.ndim)
         if weights is not None:

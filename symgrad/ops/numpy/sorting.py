@@ -203,7 +203,9 @@ def histogram_bin_edges(a: Any, bins: Any = 10, range: Any = None, weights: Any 
         return bins
     if operator.index(bins) < 1:
         raise ArgumentValueError("`bins` must be positive, when an integer")
-    first, last = range if range is not None else (np.min(a), np.max(a))
+    if range is None:
+        range = (np.min(a), np.max(a)) if shape_of(a)[0] != 0 else (0, 1)
+    first, last = range
     widen = np.equal(first, last) * 0.5
     kind = promoted(a, first, last)
     made = np.linspace(first - widen, last + widen, operator.index(bins) + 1)

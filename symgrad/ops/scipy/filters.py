@@ -6,6 +6,7 @@ Around these SciPy's own Python runs: which modes and axes there are, how wide a
 
 from __future__ import annotations
 
+import math
 from itertools import product
 from typing import Any
 
@@ -19,11 +20,14 @@ from symgrad.ops.arrays.joining import lift
 from symgrad.ops.arrays.views import broadcast_to, sliced
 from symgrad.ops.control import leads, result, scan
 from symgrad.ops.declare import leaves
-from symgrad.ops.declare.forms import Late, answers, is_traced, shape_of
+from symgrad.ops.declare.forms import Late, answers, is_traced, normal_axes, shape_of
 from symgrad.ops.elementwise.arithmetic import multiply, subtract
 
 MODES = {0: "edge", 1: "wrap", 2: "symmetric", 3: "reflect", 4: "constant"}
 """How numpy.pad names the modes of scipy.ndimage, by the numbers that its C knows."""
+
+GRID_WRAP, GRID_CONSTANT = 5, 6
+"""What repeats an array, or continues it by a number, one step behind its last element; of filters the same as above."""
 
 
 _pad: Any = np.pad
@@ -43,8 +47,7 @@ def _valid_correlation(x: Any, weights: Any) -> Any:
 
 
 def _padded(x: Any, widths: Any, mode: int, cval: Any) -> Any:
-    if mode not in MODES:
-        raise UnsupportedError(f"the mode number {mode} of scipy.ndimage", instead='"reflect", "nearest" or "constant"')
+    mode = {GRID_WRAP: 1, GRID_CONSTANT: 4}.get(mode, mode)
     return _pad(x, widths, mode=MODES[mode], **({"constant_values": cval} if MODES[mode] == "constant" else {}))
 
 
@@ -68,31 +71,65 @@ def uniform_along(x: Any, size: int, axis: int, output: Any, mode: int, cval: An
 
 
 @answers(Late("ndimage._nd_image.geometric_transform"), writes=5)
-def interpolate(
+def transform(
     x: Any, mapping: Any, coordinates: Any, matrix: Any, offset: Any, output: Any, order: int, mode: int, cval: Any,
-    npad: int, *_: Any,
+    npad: int, arguments: Any = (), keywords: Any = None,
 ) -> None:
+    """Look up an array at coordinates, or at those that a matrix or a function makes of the result's places."""
+    if coordinates is None:
+        places = np.indices(shape_of(output))
+        if matrix is not None:
+            coordinates = [
+                sum([step * place for step, place in zip(row, places, strict=True)], start)
+                for row, start in zip(lift(matrix), lift(offset), strict=True)]
+        else:
+            coordinates = [lift(c) for c in mapping(tuple(places), *(arguments or ()), **(keywords or {}))]
+    _interpolate(lift(x), coordinates if isinstance(coordinates, list) else lift(coordinates), output, order, mode, cval)
+
+
+@answers(Late("ndimage._nd_image.zoom_shift"), writes=3)
+def zoom_shift(
+    x: Any, zoom: Any, shift: Any, output: Any, order: int, mode: int, cval: Any, npad: int, grid_mode: Any,
+) -> None:
+    """Look up an array at places that are moved and scaled along each axis."""
+    half = 0.5 if grid_mode else 0
+    coordinates = []
+    for axis, extent in enumerate(shape_of(output)):
+        c: Any = np.arange(extent) + (0 if shift is None else shift[axis])
+        c = c if zoom is None else (c + half) * zoom[axis] - half
+        coordinates.append(np.expand_dims(lift(c), [k for k in range(output.ndim) if k != axis]))
+    _interpolate(lift(x), coordinates, output, order, mode, cval)
+
+
+def _interpolate(x: Any, coordinates: Any, output: Any, order: int, mode: int, cval: Any) -> None:
     """Look up an array between its elements, linearly or at the nearest one; each mode maps what is beyond its ends."""
-    if coordinates is None or order > 1 or mode not in MODES:
+    if order > 1:
         raise UnsupportedError(
-            "interpolation by scipy.ndimage of this order, mode or kind on traced arrays",
-            instead='map_coordinates(..., order=1) with the mode "nearest", "reflect", "mirror", "wrap" or "constant"',
-        )
-    x, coordinates = lift(x), lift(coordinates)
+            f"interpolation by scipy.ndimage of order {order} on traced arrays", instead="order=1, or order=0")
     inside: Any = True
-    corners: list[tuple[tuple[Any, ...], Any]] = [((), 1)]
-    for axis, extent in enumerate(shape_of(x)):
-        c = coordinates[axis]
-        if MODES[mode] == "constant":
-            inside = inside & (c >= 0) & (c <= extent - 1)
-        c = _coordinate_inside(c, extent, mode)
+    corners: list[tuple[tuple[Any, ...], Any, Any]] = [((), 1, True)]
+    for c, extent in zip(coordinates, shape_of(x), strict=True):
+        if mode not in {GRID_WRAP, GRID_CONSTANT}:
+            if MODES[mode] == "constant":
+                inside = inside & (c >= 0) & (c <= extent - 1)
+            c = _coordinate_inside(c, extent, mode)  # noqa: PLW2901 - the same coordinate
         low = np.floor(c + 0.5 if order == 0 else c)
-        part = c - low
-        near, far = [np.clip(low + k, 0, extent - 1).astype(np.int64) for k in (0, 1)]
-        ends = [(near, 1)] if order == 0 else [(near, 1 - part), (far, part)]
-        corners = [((*index, i), weight * w) for index, weight in corners for i, w in ends]
-    found = sum(weight * gather(x, *index, axes=(*range(len(index)),)) for index, weight in corners)
-    output[...] = np.where(inside, found, cval)
+        ends = [(low, 1)] if order == 0 else [(low, 1 - (c - low)), (low + 1, c - low)]
+        corners = [
+            ((*index, np.clip(at - extent * np.floor(at / extent) if mode == GRID_WRAP else at, 0, extent - 1).astype(int)),
+             weight * w, there & (at >= 0) & (at < extent) if mode == GRID_CONSTANT else there)
+            for index, weight, there in corners for at, w in ends
+        ]
+    found = sum(
+        weight * np.where(there, gather(x, *np.broadcast_arrays(*index), axes=(*range(len(index)),)), cval)
+        for index, weight, there in corners)
+    found = np.where(inside, found, cval)
+    if output.dtype.kind in "iu":  # to the nearest one
+        kind = np.iinfo(output.dtype)
+        found = np.clip(np.trunc(found + np.where(found > 0, 0.5, -0.5)), kind.min, kind.max)
+    elif output.dtype.kind == "b":
+        found = np.trunc(found)
+    output[...] = found
 
 
 def _coordinate_inside(c: Any, extent: int, mode: int) -> Any:
@@ -154,9 +191,21 @@ answers(Late("signal._signaltools.choose_conv_method"))(lambda *_, **__: "direct
 
 @answers(Late("signal.fftconvolve"), Late("signal.oaconvolve"))
 def fftconvolve(in1: Any, in2: Any, mode: str = "full", axes: Any = None) -> Any:
-    if axes is not None:
-        raise UnsupportedError("scipy.signal.fftconvolve(..., axes=) on traced arrays", instead="leave axes= away")
-    return Late("signal.convolve")(in1, in2, mode, "direct")
+    if axes is None:
+        return Late("signal.convolve")(in1, in2, mode, "direct")
+    x, y = lift(in1), lift(in2)
+    along = normal_axes(axes, np.ndim(x), listed=True)
+    rest = [k for k in range(np.ndim(x)) if k not in along]
+    wide = [max(shape_of(x)[k], shape_of(y)[k]) for k in rest]  # where one has 1, it is the same for all
+    x, y = [_rows(np.moveaxis(v, rest, range(len(rest))), wide) for v in (x, y)]
+    found = np.stack([Late("signal.convolve")(x[k], y[k], mode, "direct") for k in range(math.prod(wide))])
+    return np.moveaxis(np.reshape(found, (*wide, *shape_of(found)[1:])), range(len(rest)), rest)
+
+
+def _rows(x: Any, wide: list[int]) -> Any:
+    """Lay an array's first axes flat, after they have been stretched to the given extents."""
+    rest = shape_of(x)[len(wide) :]
+    return np.reshape(np.broadcast_to(x, (*wide, *rest)), (math.prod(wide), *rest))
 
 
 @answers(Late("signal._sigtools._linear_filter"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import warnings
 from functools import cache
 from typing import Any
@@ -30,6 +31,7 @@ _ANSWERS: dict[str, Any] = {
 }
 for _name, _answer in _ANSWERS.items():
     answers(Late(f"linalg.{_name}"))(_answer)
+answers(Late("_lib.array_api_compat.numpy.linalg.solve"))(lambda x1, x2, /: systems.solve(lift(x1), lift(x2)))
 
 
 @answers(Late("linalg.norm"))
@@ -50,7 +52,9 @@ def solve(
         a = np.tril(a) if assume_a[0] == "l" else np.triu(a)
     elif assume_a == "diagonal":
         a = _diagonal(a)
-    elif assume_a not in {None, "gen", "general"}:
+    elif assume_a == "tridiagonal":
+        a = np.triu(np.tril(a, 1), -1)
+    elif assume_a not in {None, "gen", "general", "banded"}:
         raise UnsupportedError(f"scipy.linalg.solve(..., assume_a={assume_a!r})", instead="leave assume_a= away")
     return systems.solve(np.swapaxes(a, -1, -2) if transposed else a, lift(b))
 
@@ -114,8 +118,10 @@ def eigh(
     subset_by_value: Any = None, driver: Any = None,
 ) -> Any:
     """As `scipy.linalg.eigh`: of A v = w B v with B = L L', by L^-1 A L^-T."""
-    if subset_by_index is not None or subset_by_value is not None or type != 1:
-        raise UnsupportedError("scipy.linalg.eigh of some eigenvalues, or with type=", instead="all of them, sliced")
+    if subset_by_value is not None or type != 1:
+        raise UnsupportedError(
+            "scipy.linalg.eigh of eigenvalues in a range, or with type=",
+            instead="subset_by_index=[lowest, highest], or all of them")
     a = systems.hermitian("eigh", lift(a), "L" if lower else "U")
     if b is None:
         values, vectors = systems.eigh(a)
@@ -125,6 +131,11 @@ def eigh(
         half = np.swapaxes(systems.solve_triangular(low, a, lower=True), -1, -2)
         values, vectors = systems.eigh(systems.solve_triangular(low, half, lower=True))
         vectors = systems.solve_triangular(low, vectors, "T", lower=True)
+    if subset_by_index is not None:
+        low, high = map(operator.index, subset_by_index)
+        if not 0 <= low <= high < values.shape[-1]:
+            raise ArgumentValueError(f"scipy.linalg.eigh: subset_by_index={[low, high]} of {values.shape[-1]} eigenvalues")
+        values, vectors = values[..., low : high + 1], vectors[..., low : high + 1]
     return values if eigvals_only else (values, vectors)
 
 

@@ -512,17 +512,31 @@ def _degree(name: str, n: Any) -> int:
     return degree
 
 
+def _degrees(name: str, n: Any) -> Any:
+    if is_traced(n) or np.any(np.asarray(n) != (degrees := np.asarray(n).astype(int))) or np.any(degrees < 0):
+        raise UnsupportedError(
+            f"scipy.special.{name} of traced arrays takes known degrees, which are whole",
+            instead="a Python integer, or an array of them that is made outside",
+        )
+    return degrees
+
+
 def _polynomial(name: str, step: Any, shift: Any = floating) -> Callable[..., Any]:
     """Make a polynomial of ``step(k, x, one, before, *parameters)``: the next of degrees k and k - 1."""
 
     def polynomial(n: Any, *given: Any) -> Any:
         *parameters, x = [floating(v) for v in given]
-        degree, x = _degree(name, n), shift(x)
+        degrees, x = _degrees(name, n), shift(x)
         one: Any = np.ones_like(sum(parameters, x))
         before: Any = 0 * one
-        for k in range(degree):
+        values = [one]
+        for k in range(np.max(degrees, initial=0)):
             one, before = step(k, x, one, before, *parameters), one
-        return one
+            values.append(one)
+        if degrees.ndim == 0:
+            return one
+        asked = np.unique(degrees)
+        return np.select([degrees == k for k in asked], [values[k] for k in asked]) if asked.size else degrees * one
 
     return polynomial
 

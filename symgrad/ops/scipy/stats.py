@@ -378,3 +378,21 @@ def multinomial_parameters(_self: Any, n: Any, p: Any) -> Any:
 @answers(Late("stats._multivariate:multinomial_gen._checkresult"))
 def multinomial_result(_self: Any, result: Any, cond: Any, bad_value: Any) -> Any:
     return np.where(cond, bad_value, result)
+
+
+@answers(Late("stats.boxcox_llf"))
+def boxcox_llf(lmb: Any, data: Any, *, axis: Any = 0, keepdims: bool = False, nan_policy: str = "propagate") -> Any:
+    """Return the likelihood of a Box-Cox transform, whose slope by the parameter is there also where that is 0.
+
+    The transform is that of data divided by their largest, or their smallest where the parameter is negative, so that
+    nothing overflows.
+    """
+    if nan_policy != "propagate":
+        raise UnsupportedError(
+            f"scipy.stats.boxcox_llf(..., nan_policy={nan_policy!r}) on traced arrays", instead="leave nan_policy= away")
+    power, logs = floating(lmb), np.log(floating(data))
+    kept = {"axis": axis, "keepdims": True}
+    most = stop(np.where(power > 0, np.max(logs, **kept), np.min(logs, **kept)))
+    spread = np.var(power_less_one(logs - most, power), **kept)
+    found = np.sum((power - 1) * logs, **kept) - logs.size / spread.size * (0.5 * np.log(spread) + power * most)
+    return found if keepdims else np.reshape(found, ()) if axis is None else np.squeeze(found, axis)

@@ -424,7 +424,9 @@ def call_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: di
     function = getattr(ufunc, method)
     result = on_users_line(function, *given, **kwargs) if plain else function(*given, **kwargs)
     if targets is not None:
-        return targets[0] if len(targets) == 1 else targets
+        made = result if type(result) is tuple else (result,)
+        found = [wrapped(one) if to is None else to for to, one in zip(targets, made, strict=True)]
+        return found[0] if len(found) == 1 else tuple(found)
     return wrapped(result)
 
 

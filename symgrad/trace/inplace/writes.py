@@ -348,19 +348,18 @@ def putmask(a: Any, mask: Any, values: Any) -> None:
 
 @answers(np.place)
 def place(arr: Any, mask: Any, vals: Any) -> None:
-    """As `numpy.place` into a traced array: a known mask, or one number."""
+    """As `numpy.place` into a traced array: the values in turn, for each element that is selected the next one."""
     a = require_traced("place", arr, "x[mask] = values")
     mask, vals = lift(mask), np.ravel(lift(vals))
     if shapes.size(shape_of(mask)) != a.size:
         raise ShapeError("place: mask and data must be the same size")
     if is_traced(mask):
-        if vals.shape[0] != 1:
-            raise MutationError(
-                "np.place of an array through a traced mask: which element goes where depends on values",
-                line=user_line(), instead="x[mask] = array[mask], or np.where(mask, array, x)",
-            )
-        whole: Any = np.reshape(mask, a.shape)
-        assign(a, masked(a, whole.astype(bool), vals[0]))
+        mask = np.ravel(mask)
+        mask = mask if mask.dtype.kind == "b" else mask != 0
+        if type(vals) is not Selected:
+            turn = np.maximum(np.cumsum(mask) - 1, 0) % max(vals.shape[0], 1)
+            vals = vals[0] if vals.shape[0] == 1 else Selected(picked(vals, turn, axes=(0,)), mask)
+        setitem(_elements(a), mask, vals)
         return
     places = np.flatnonzero(mask)
     setitem(_elements(a), places, _repeated(vals, len(places)))

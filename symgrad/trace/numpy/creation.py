@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,7 @@ from symgrad.ir.index.shapes import show, simplified
 from symgrad.ops.arrays.copies import checked_shape
 from symgrad.ops.arrays.joining import lift
 from symgrad.ops.arrays.views import broadcast_to
+from symgrad.ops.control import numbers
 from symgrad.ops.declare.forms import INT, is_traced
 from symgrad.ops.numpy.creation import arange, spaced
 from symgrad.trace.constants import asks, constant
@@ -134,6 +136,21 @@ def _ascontiguousarray(original: Any, a: Any, dtype: Any = None, **how: Any) -> 
     made = _stacked(settled(a), dtype, original.__name__)
     made = made if made.ndim else made[None]
     return _in_order(made, original.__name__) if made is settled(a) else made
+
+
+def _asarray_chkfinite(original: Any, a: Any, dtype: Any = None, order: Any = None) -> Any:
+    if not touches(a):
+        return _asarray(original, a, dtype, order)
+    made: Any = _asarray(original, a, dtype, order)
+    return np.where(numbers(np.isfinite(made)), made, 0) if made.dtype.kind == "f" else made
+
+
+def _broadcast(original: Any, *arrays: Any) -> Any:
+    """As np.broadcast, without its iteration."""
+    if not touches(arrays):
+        return original(*lent(arrays))
+    made = np.broadcast_arrays(*settled(arrays))[0]
+    return SimpleNamespace(shape=made.shape, ndim=made.ndim, nd=made.ndim, size=made.size, numiter=len(arrays))
 
 
 def _in_order(made: Tracer, name: str) -> Tracer:
@@ -261,6 +278,9 @@ _MAKERS: dict[str, Callable[..., Any]] = {
         fill_value, lift(a).shape if shape is None else shape, dtype or lift(a).dtype)),
     "array": _array, "asarray": _asarray, "asanyarray": _asarray,
     "ascontiguousarray": _ascontiguousarray, "asfortranarray": _ascontiguousarray,
+    "require": lambda original, a, dtype=None, *_, **__: _asarray(
+        original if not touches(a) and type(a) is not LocalArray else np.asanyarray, a, dtype),
+    "asarray_chkfinite": _asarray_chkfinite, "broadcast": _broadcast,
     "arange": _made(_arange), "eye": _made(_eye),
     "identity": _made(lambda original, n, dtype=None, **_: _eye(original, n, dtype=dtype)), "linspace": _linspace,
     **dict.fromkeys(

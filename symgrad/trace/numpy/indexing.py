@@ -57,7 +57,7 @@ def getitem(x: Tracer, index: Any) -> Any:
     else:
         result = basic(x, entries)
     arrays = [item for item in items if isinstance(item, np.ndarray) and (type(item) is np.ndarray or is_traced(item))]
-    if any(not np.ndim(item) for item in arrays):  # without axes it is an integer, but what NumPy gives is a copy
+    if any(not np.ndim(item) for item in (*arrays, *filter(is_true, items))):  # what NumPy gives of them is a copy
         result = fresh(result)
     if result.ndim:
         return result
@@ -113,6 +113,9 @@ def leading(mask: Any, x: Tracer) -> Any:
 def expand(x: Tracer, index: Any) -> list[Any]:
     """Write an index with one entry for each axis (and None for each new one), ellipsis and masks resolved."""
     items = list(index) if isinstance(index, tuple) else [index]
+    others = [item for item in items if not is_true(item)]
+    if len(others) == len(items) - 1 and all(i is None or i is ... or isinstance(i, slice) for i in others):
+        items = [None if is_true(item) else item for item in items]
     parts = [normal(item) for item in items]
     dots = [k for k, item in enumerate(items) if item is Ellipsis]
     taken = sum(len(part) for k, part in enumerate(parts) if k not in dots and part[0] is not None)
@@ -140,6 +143,11 @@ def expand(x: Tracer, index: Any) -> list[Any]:
     return entries
 
 
+def is_true(item: Any) -> bool:
+    """Whether an item of an index is a known truth, which selects all there is, along a new axis."""
+    return item is True or (type(item) is np.bool and bool(item))
+
+
 def normal(item: Any) -> list[Any]:
     """Turn one entry of an index into integers, slices, None, Ellipsis or arrays of integers."""
     if isinstance(item, slice):
@@ -153,7 +161,9 @@ def normal(item: Any) -> list[Any]:
     if is_traced(item):
         return [integers(item)]
     if isinstance(item, (bool, np.bool)) or (type(item) is np.ndarray and item.dtype == bool and not item.ndim):
-        raise UnsupportedError("a boolean scalar as an index", line=user_line(), instead="np.where(condition, x, 0)")
+        raise UnsupportedError(
+            "a boolean scalar as an index, but True beside slices alone", line=user_line(),
+            instead="np.where(condition, x, 0)")
     if isinstance(item, (int, np.integer)):
         return [int(item)]
     if isinstance(item, (list, tuple)):

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.errors import ArgumentError, ArgumentValueError, AxisError, SymgradError, UnsupportedError
+from symgrad.errors import ArgumentError, ArgumentValueError, AxisError, DtypeError, SymgradError, UnsupportedError
 from symgrad.ops.arrays.views import sliced
 from symgrad.ops.declare.forms import ANSWERS, INT, LOOPS, UNSET, is_traced, is_unset, shape_of
 from symgrad.ops.numpy.folds import accumulated, loop_dtype, reduced, reduced_at
@@ -84,6 +84,11 @@ def _array_ufunc(self: Tracer, ufunc: np.ufunc, method: str, *inputs: Any, **kwa
     if any(type(i) is Selected for i in inputs):
         return NotImplemented
     out = kwargs.pop("out", None)
+    if ufunc.nout > 1 and out is not None:
+        for to in [to for to in out if to is not None]:
+            refuse_plain(to, f"np.{ufunc.__name__}")
+        made = _ufunc_called(self, ufunc, inputs, kwargs, None)
+        return tuple([x if to is None else store(to, x, ufunc.__name__) for to, x in zip(out, made, strict=True)])
     target = out[0] if isinstance(out, tuple) else out
     target = None if target is ... else target  # an array is wanted, as ever
     if target is not None:
@@ -136,24 +141,29 @@ def _ufunc_called(
     dtype = kwargs.pop("dtype", None)
     if isinstance(dtype, type) and issubclass(dtype, np.dtype):
         dtype = dtype()  # type: ignore[call-overload]  # one of `np.dtypes`, which `np.dtype` takes for an object
-    casts = target is not None and kwargs.pop("casting", "same_kind") == "unsafe"
+    casting = kwargs.pop("casting", "same_kind")
+    casts = target is not None and casting == "unsafe"
     along = {name: kwargs.pop(name) for name in ("axis", "axes", "keepdims") if ufunc.signature and name in kwargs}
-    plain = {"casting": "same_kind", "order": "K", "subok": True, "where": True}
+    for name in ("order", "subok"):  # of memory and of classes, of which traced arrays have none
+        kwargs.pop(name, None)
     for name, value in kwargs.items():  # the meaning of which would be lost
         if name == "where" and value is not True:
             raise UnsupportedError(
                 f"np.{ufunc.__name__}(..., where=mask) without out=: the other elements would have no value",
                 line=user_line(), instead="np.where(mask, result, otherwise), or out= an array made in the function",
             )
-        if name not in plain or (value != plain[name] and (name, value) != ("order", None)):
+        if name != "where":
             raise UnsupportedError(
                 f"np.{ufunc.__name__}(..., {name}=...) on traced arrays", line=user_line(),
                 instead="leave the keyword away",
             )
-    if dtype is not None and ufunc.signature is None:
-        wanted = (*[None] * ufunc.nin, *[np.dtype(dtype)] * ufunc.nout)
+    if ufunc.signature is None and (dtype is not None or casting != "same_kind"):
+        wanted = (*[None] * ufunc.nin, *[None if dtype is None else np.dtype(dtype)] * ufunc.nout)
         kinds = (*map(kind_of, inputs), *[None] * ufunc.nout)
-        loop = ufunc.resolve_dtypes(kinds, signature=wanted)[: ufunc.nin]
+        try:
+            loop = ufunc.resolve_dtypes(kinds, signature=wanted, casting=casting)[: ufunc.nin]
+        except TypeError as error:
+            raise DtypeError(f"np.{ufunc.__name__}: {error}", line=user_line()) from None
         given = [i if type(i) is Tracer else np.asarray(i) for i in map(lift, inputs)]
         inputs = tuple([i.astype(kind) for i, kind in zip(given, loop, strict=True)])
     elif dtype is not None:

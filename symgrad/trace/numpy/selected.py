@@ -489,7 +489,7 @@ _MEANS = frozenset({np.average})
 """Without weights they are `np.mean`."""
 
 _IN_TERMS = frozenset({
-    np.allclose, np.corrcoef, np.diff, np.ediff1d, np.flip, np.ndim, np.ptp, np.shape, np.size,
+    np.allclose, np.corrcoef, np.diff, np.ediff1d, np.flip, np.ndim, np.place, np.ptp, np.shape, np.size,
     np.trapezoid,
 })
 """What is written in terms of others."""
