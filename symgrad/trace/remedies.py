@@ -38,7 +38,7 @@ def _table(text: str) -> dict[str, str]:
 
 OTHERWISE = _table(f"""
 quad, quad_vec, dblquad, tplquad, nquad -> scipy.integrate.fixed_quad(f, a, b, n=20)[0], which is traced: a rule of
-    fixed nodes
+    fixed nodes; to infinity of lambda t: f(a + t / (1 - t)) / (1 - t)**2 from 0 to 1
 solve_bvp, ode -> scipy.integrate.solve_ivp with t_eval= and an explicit method, or odeint
 brentq, brenth, bisect, ridder, toms748 -> scipy.optimize.newton(f, x0), which is traced, or sg.custom_vjp with the
     implicit function's rule
@@ -87,11 +87,30 @@ matrix -> the array itself, with a @ b for products
 savetxt, save, savez, savez_compressed, write_array -> saving outside of the traced function
 array2string, array_str, array_repr -> printing outside of the traced function
 pearsonr -> np.corrcoef(x, y)[0, 1]
+sigmaclip -> near = np.abs(x - np.mean(x)) < 4 * np.std(x) and x[near] of it, once for each round
+f_oneway -> between / within with between = sum(len(x) * (np.mean(x) - mean)**2 for x in samples) / (k - 1) and within =
+    sum(len(x) * np.var(x) for x in samples) / (n - k), for k samples of n numbers
+upfirdn -> np.convolve(h, z)[::down] with z = np.zeros(up * (len(x) - 1) + 1); z[::up] = x
+Normal, Uniform, Logistic, Binomial, make_distribution, CustomDistribution -> scipy.stats.norm(mu, sigma),
+    scipy.stats.uniform(a, b - a) and their like, the distributions of before, which are traced
+spline_filter, spline_filter1d -> order=1 in the place of splines: scipy.ndimage.map_coordinates(x, places, order=1) is
+    traced
 rankdata -> np.argsort(np.argsort(x)) + 1, of values that differ
 gaussian_kde -> np.mean(scipy.stats.norm.pdf(q[:, None], x, h), axis=1), at the places q with the width h
 fit -> the minimum of scipy.stats.norm.nnlf([loc, scale], x) or its like, found outside; it is traced, with a gradient
 expect -> np.trapezoid(f(x) * scipy.stats.norm.pdf(x, loc, scale), x) or its like; a sum of f(k) * pmf(k) over integers
     k
+gaussian_kde.pdf, gaussian_kde.logpdf -> np.mean(scipy.stats.norm.pdf(q[:, None], x, h), axis=1), at the places q with
+    the width h
+invwishart.pdf, invwishart.logpdf -> df / 2 * np.linalg.slogdet(scale / 2)[1] - scipy.special.multigammaln(df / 2, p) -
+    (df + p + 1) / 2 * np.linalg.slogdet(x)[1] - np.trace(scale @ np.linalg.inv(x)) / 2, the logarithm
+rv_histogram.pdf -> density[np.clip(np.searchsorted(edges, x, "right") - 1, 0, len(density) - 1)] with density, edges =
+    np.histogram(data, bins, density=True), within the edges
+rv_histogram.cdf -> np.interp(x, edges, np.append(0, np.cumsum(density * np.diff(edges)))) with density, edges =
+    np.histogram(data, bins, density=True)
+rv_histogram -> density, edges = np.histogram(x, bins, density=True), of which the density is constant in each bin
+multivariate_normal.cdf, multivariate_normal.logcdf -> scipy.stats.norm.cdf of each variable where they are independent;
+    np.mean(np.all(mean + z @ factor.T < x, axis=-1)) of standard numbers z has no slope
 pdf, logpdf, pmf, logpmf, cdf, logcdf, sf, logsf, ppf, isf -> its formula of np.* and scipy.special functions;
     docs/scipy.md lists the distributions that have an answer
 find_peaks, argrelextrema, argrelmax, argrelmin -> x[places] of places found outside
@@ -113,6 +132,7 @@ ldl -> values say which rows change places, and where D has blocks of two
 mathieu_even_coef, mathieu_odd_coef -> values say how many coefficients there are
 cossin -> its signs are those of LAPACK's steps
 qr_insert, qr_delete, qr_update -> its signs are those of LAPACK's rotations, which differ from version to version
+sigmaclip -> values say how many elements are left
 matrix_balance -> its scales are found by steps that values choose
 """)
 """Why functions have no answer, where that is not for want of one."""

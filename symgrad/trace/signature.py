@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -200,6 +200,20 @@ def flatten(arguments: Any) -> tuple[list[Any], Any]:
     return [value if getattr(type(value), "settle", None) is None else value.settle() for value in leaves], tree
 
 
+def _in_place_of(value: Any, path: str) -> str:
+    """Say what is passed in the place of a container or an object of Python's; nothing where that is not known."""
+    if hasattr(value, "normal") or hasattr(value, "gauss"):
+        return f"numbers drawn outside as an argument, {path}.normal(size=n), or a seed"
+    if isinstance(value, Mapping):
+        return f"dict({path})"
+    if isinstance(value, (Iterator, Sequence, Set)):
+        return f"list({path})"
+    setting = f'static_argnames="{path}", if it is a setting'
+    if hasattr(value, "__fspath__"):
+        return f"str({path}), or {setting}"
+    return f"numbers of it, as {path}.toordinal(), or {setting}" if hasattr(value, "toordinal") else ""
+
+
 def leaf_spec(value: Any, path: str) -> Spec:
     """Describe one leaf of a call's arguments, or refuse what is no array and no number."""
     if isinstance(value, Spec):
@@ -228,7 +242,7 @@ def leaf_spec(value: Any, path: str) -> Spec:
         return _array_spec(value.view(np.ndarray), path)  # as of memmap
     raise ArgumentError(
         f"argument {path} is {kind.__module__}.{kind.__qualname__}, not an array or a number",
-        instead=f"{path}.tocsr()" if is_sparse(kind) else
+        instead=f"{path}.tocsr()" if is_sparse(kind) else _in_place_of(value, path) or
         "np.asarray of it, or static_argnames= if it is a setting",
     )
 

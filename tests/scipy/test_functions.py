@@ -141,6 +141,10 @@ nd.affine_transform(I, A[:2, :2] / 4, order=1, mode='grid-wrap')
 nd.geometric_transform(I, lambda at: (at[0] * 0.5 + 0.1, at[1] - 0.3), order=1)
 nd.map_coordinates(I, 3 * c - 5, order=1, mode='grid-wrap')|nd.gaussian_filter(I, 1.2, mode='grid-constant')
 ss.fftconvolve(I, I[:, :3], 'same', axes=1)|ss.oaconvolve(I, K[:1], 'valid', axes=(-1,))
+st.pearsonr(b, k)[0]|st.pearsonr(I, np.sin(I), axis=1)[0]|st.f_oneway(b, k, b * k)[0]|np.stack(st.f_oneway(X, X[::-1] * b))
+st.multivariate_normal(cov=A @ A.T).entropy()|st.multivariate_normal.entropy(b, A @ A.T)
+st.multivariate_normal(b, st.Covariance.from_diagonal(p)).logpdf(X)|st.Covariance.from_precision(A @ A.T).whiten(X)
+st.multivariate_normal.pdf(X, b, st.Covariance.from_cholesky(np.linalg.cholesky(A @ A.T)))
 ss.fftconvolve(I, b[:, None], axes=[0])|ss.lfilter_zi([1.0, 2.0, 1.0], k * k + 1)
 """
 """Calls of these arrays, in which each that is named is traced and moves."""

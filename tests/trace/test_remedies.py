@@ -11,6 +11,9 @@ import re
 import statistics
 import struct
 import sys
+from collections import UserDict, UserList
+from datetime import date
+from pathlib import Path
 from typing import Any, cast
 
 import mpmath
@@ -127,6 +130,18 @@ TOLD: dict[Any, tuple[str, ...]] = {
     (lambda x: scipy.integrate.solve_ivp(lambda _, y: -y * x, [0, 1], x, "BDF")): ("method BDF of scipy", "DOP853"),
     (lambda x: scipy.integrate.odeint(lambda y, _: -y * x, x, [0, 1], full_output=1)): ("odeint", "full_output=0"),
     (lambda x: scipy.integrate.solve_bvp(lambda _, y: y * x[0], lambda a, b: a - b, x, x[None])): ("bvp", "solve_ivp"),
+    (lambda x: scipy.integrate.quad(lambda t: np.exp(-t * x[0]), 0, np.inf)): ("integrate.quad", "to infinity of lambda"),
+    (lambda x: scipy.stats.sigmaclip(x)): ("scipy.stats.sigmaclip has no answer", "how many", "x[near] of it"),
+    (lambda x: scipy.stats.multivariate_normal(x, np.diag(x), allow_singular=True)): (
+        "allow_singular=True of a traced", "a covariance of full rank"),
+    (lambda x: scipy.stats.gaussian_kde(X).logpdf(x)): ("gaussian_kde.logpdf", "scipy.stats.norm.pdf(q[:, None], x, h)"),
+    (lambda x: scipy.stats.invwishart.logpdf(np.diag(x), 5, np.eye(4))): ("invwishart.logpdf", "np.trace(scale @"),
+    (lambda x: scipy.stats.rv_histogram(np.histogram(X, 2)).pdf(x)): ("rv_histogram.pdf", "np.searchsorted(edges, x"),
+    (lambda x: scipy.stats.rv_histogram(np.histogram(x, 2)).pdf(0.3)): ("rv_histogram", "np.histogram(x, bins"),
+    (lambda x: scipy.stats.multivariate_normal.cdf(x, cov=np.eye(4))): ("multivariate_normal.cdf", "norm.cdf of each"),
+    (lambda x: scipy.signal.upfirdn([1.0, 2.0], x, 2)): ("upfirdn has no answer", "np.convolve(h, z)[::down]"),
+    (lambda x: scipy.ndimage.shift(x, 0.3)): ("scipy.ndimage.shift", "instead: order=1, which is traced"),
+    (lambda x: scipy.ndimage.spline_filter(x)): ("scipy.ndimage.spline_filter", "order=1 in the place of splines"),
     (lambda x: scipy.special.wofz(x)): ("wofz", "its result is complex", "dawsn(x), the imaginary"),
     (lambda x: RNG.normal(x)): ("numpy.random.normal", "standard numbers drawn outside"),
     # arguments that a function has not
@@ -228,11 +243,25 @@ def test_the_users_own_error_stays_what_it_is():
 
 @pytest.mark.parametrize(("argument", "piece"), [
     (scipy.sparse.dia_array(S), "x.tocsr()"), ([object()], "not an array or a number"), (X + 0j, "no complex numbers"),
+    (UserDict(w=X), "instead: dict(x)"), (UserList([X]), "instead: list(x)"), ({1, 2}, "instead: list(x)"),
+    (iter(X), "instead: list(x)"), (Path("x.npy"), "str(x), or static_argnames"), (date(2020, 1, 1), "x.toordinal()"),
+    (np.random.default_rng(0), "x.normal(size=n), or a seed"),
+    (np.arange(3), "x.astype(np.float64), or leave it out of argnums"),
 ])
 def test_arguments_that_are_none(argument, piece):
     with pytest.raises(SymgradError) as caught:
         sg.grad(lambda x: np.sum(x))(argument)
     assert piece in str(caught.value)
+
+
+@pytest.mark.parametrize("mode", [sg.grad, sg.jacfwd])
+def test_integers_among_parameters_are_left_out_by_their_paths(mode):
+    for argument, piece in (
+        ({"w": X, "n": 3}, "float(x['n']), or argnums=\"x['w']\""),
+        ([X, X, np.arange(3)], "x[2].astype(np.float64), or argnums=('x[0]', 'x[1]')"),
+    ):
+        with pytest.raises(SymgradError, match=re.escape(piece)):
+            mode(lambda x: sum(map(np.sum, sg.tree_flatten(x)[0])))(argument)
 
 
 @pytest.mark.parametrize(("fun", "piece"), [
@@ -278,7 +307,8 @@ GIVEN: dict[str, Any] = {
     "places": np.array([[0.0, 1.5]]), "points": np.array([0.0, 2.0]), "values": np.array([0.0, 1.0]),
     "loc": 0.3, "scale": 0.8, "f": np.sin, "a": np.array([1.0, -0.5]), "b": np.array([0.3, 0.1]),
     "array": X, "mask": X > 0.6, "index": np.array([1, 0, 1, 0]), "choices": np.ones((2, 4)),
-    "sos": np.array([[0.3, 0.1, 0.0, 1.0, -0.5, 0.0]]), "xp": np.array([0.0, 2.0]), "yp": np.array([0.0, 1.0]),
+    "z": np.array([0.2, 0, 0.5, 0, 0.9, 0, 1.3]), "down": 3, "edges": np.array([0.0, 0.5, 1.0, 1.5]),
+    "density": np.array([0.5, 1.0, 0.5]), "sos": np.array([[0.3, 0.1, 0.0, 1.0, -0.5, 0.0]]), "xp": np.array([0.0, 2.0]), "yp": np.array([0.0, 1.0]),
 }
 SAME: dict[str, tuple[str, Any]] = {
     "perm": ("", lambda n, k, **_: scipy.special.perm(n, k)),
@@ -295,7 +325,9 @@ SAME: dict[str, tuple[str, Any]] = {
     "resample": ("", lambda x, **_: x),
     "fftshift": ("", lambda x, **_: np.fft.fftshift(x)), "ifftshift": ("", lambda x, **_: np.fft.ifftshift(x)),
     "trapz": ("", lambda x, y, **_: np.trapezoid(y, x)),
-    "zoom": (", which", lambda x, places, **_: np.interp(places[0], np.arange(len(x)), x)),
+    "upfirdn": (" with", lambda x, h, **_: scipy.signal.upfirdn([h], x, 2, 3)),
+    "rv_histogram.pdf": (" with", lambda x, edges, density, **_: scipy.stats.rv_histogram((density, edges)).pdf(x)),
+    "rv_histogram.cdf": (" with", lambda x, edges, density, **_: scipy.stats.rv_histogram((density, edges)).cdf(x)),
 }
 """Where the formula ends in what is said in the place of a function, and what it is to give."""
 
@@ -383,3 +415,17 @@ def test_a_sparse_product_by_what_is_written_instead():
         return y
 
     np.testing.assert_allclose(run(product, X)[0], S @ X, rtol=1e-15)
+
+
+def test_an_inverse_wishart_density_by_what_is_written_instead():
+    x, scale, df, p = np.array([[2.0, 0.3], [0.3, 1.0]]), np.array([[1.0, 0.1], [0.1, 2.0]]), 4.5, 2
+    formula = OTHERWISE["invwishart.logpdf"].removesuffix(", the logarithm")
+    found = eval(formula, {"np": np, "scipy": scipy, "x": x, "scale": scale, "df": df, "p": p})  # noqa: S307 - the advice
+    np.testing.assert_allclose(found, scipy.stats.invwishart.logpdf(x, df, scale), rtol=1e-13)
+
+
+@pytest.mark.skipif(not hasattr(scipy.stats, "Normal"), reason="of newer versions of SciPy")
+def test_distributions_of_the_new_kind_have_those_of_before_written_instead():
+    for fun in (lambda m: scipy.stats.Normal(mu=m, sigma=1.0), lambda m: scipy.stats.make_distribution(scipy.stats.gamma)(a=m)):
+        with pytest.raises(SymgradError, match=r"scipy\.stats\.norm\(mu, sigma\)"):
+            run(fun, X[0])

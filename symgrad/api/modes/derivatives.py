@@ -134,7 +134,7 @@ def _grad(
     sparse: bool | str,
 ) -> Any:
     point = loss_at(fun, signature, leaves, has_aux=has_aux)
-    wanted = chosen_arguments(argnums, point.signature)
+    wanted = _chosen_floats("gradient", point, argnums)
     results, slopes = with_gradient(point, [k for one in wanted for k in one.leaves], value=value, sparse=sparse)
     rest = iter(slopes)
     found = tuple([optree.tree_unflatten(one.tree, [next(rest) for _ in one.leaves]) for one in wanted])
@@ -338,16 +338,26 @@ def _with_direction(signature: inspect.Signature | None) -> inspect.Signature | 
 # -- on traced values
 
 
+def _chosen_floats(what: str, point: Point, argnums: Argnums) -> list[Chosen]:
+    """Find what a derivative is by, which must be floating-point numbers."""
+    wanted, signature = chosen_arguments(argnums, point.signature), point.signature
+    leaves = [k for one in wanted for k in one.leaves]
+    floats = [signature.paths[k] for k in leaves if signature.specs[k].dtype.kind == "f"]
+    for k in leaves:
+        spec, path = signature.specs[k], signature.paths[k]
+        if spec.dtype.kind != "f":
+            number = f"float({path})" if spec.weak is int else f"{path}.astype(np.float64)"
+            others = f"argnums={floats[0] if len(floats) == 1 else (*floats,)!r}" if floats else ""
+            raise ArgumentError(
+                f"the {what} with respect to {path!r}, which is {spec.dtype.name}: a derivative needs floating point",
+                instead=f"{number}, or {others or 'leave it out of argnums'}",
+            )
+    return wanted
+
+
 def _wanted_arguments(point: Point, argnums: Argnums) -> list[Chosen]:
     """Find what the Jacobian is by; check that, and what it is of."""
-    wanted = chosen_arguments(argnums, point.signature)
-    for k in [leaf for one in wanted for leaf in one.leaves]:
-        spec, path = point.signature.specs[k], point.signature.paths[k]
-        if spec.dtype.kind != "f":
-            raise ArgumentError(
-                f"the Jacobian with respect to {path!r}, which is {spec.dtype.name}: a derivative needs floating point",
-                instead=f"{path}.astype(np.float64), or leave it out of argnums",
-            )
+    wanted = _chosen_floats("Jacobian", point, argnums)
     for y in point.results:
         if y.dtype.kind != "f":
             raise ArgumentError(

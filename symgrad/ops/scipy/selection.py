@@ -120,3 +120,7 @@ _HELPERS = "_lib.array_api_compat.common._helpers"
 for _name in ("is_numpy_array", "is_writeable_array", "is_array_api_obj"):
     answers(Late(f"{_HELPERS}.{_name}"))(lambda x: True)
 answers(Late(f"{_HELPERS}.array_namespace"))(lambda *_, **__: import_module("scipy._lib.array_api_compat.numpy"))
+
+# Where a mask is of JAX, SciPy takes `where` in the place of a write: into a traced number nothing can be written.
+INSIDE["scipy._lib.array_api_extra._lib._at"] = {
+    "is_jax_array": _unless_traced(lambda x: lift(settled_value(x)).dtype.kind == "b")}

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.errors import UnsupportedError
+from symgrad.errors import ArgumentValueError, UnsupportedError
 from symgrad.ops.arrays.joining import lift
 from symgrad.ops.declare.forms import Late, answers
 from symgrad.ops.elementwise.incomplete import tail_integral
@@ -326,7 +326,7 @@ class PositiveDefinite:
 
     def __init__(self, M: Any, *_: Any, allow_singular: bool = False, **__: Any) -> None:
         if allow_singular:
-            raise UnsupportedError(
+            raise ArgumentValueError(
                 "allow_singular=True of a traced covariance: which eigenvalues are zero depends on its values",
                 instead="a covariance of full rank, with allow_singular=False",
             )
@@ -343,6 +343,12 @@ class PositiveDefinite:
 
     def _support_mask(self, x: Any) -> Any:
         return np.ones(np.shape(x)[:-1], bool)
+
+
+@answers(Late("stats._multivariate:multivariate_normal_gen.entropy"))
+def normal_entropy(self: Any, mean: Any = None, cov: Any = 1) -> Any:
+    """Return the entropy of a normal distribution, whose covariance must not be singular."""
+    return self(mean, cov).entropy()
 
 
 def _valid(value: Any, condition: Any) -> Any:

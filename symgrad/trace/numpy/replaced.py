@@ -11,6 +11,7 @@ from __future__ import annotations
 import functools
 import importlib
 import inspect
+import itertools
 import math
 import random
 import re
@@ -491,8 +492,11 @@ class Method(OfScipy):
         return super().__call__(*args, **kwargs)
 
     def holds(self, args: Any) -> bool:
-        """Whether a traced value is an attribute of its object."""
-        return touches(list(getattr(args[0], "__dict__", {}).values()))
+        """Whether a traced value is an attribute of its object, or of an object of SciPy's that it has."""
+        own = [*getattr(args[0], "__dict__", {}).values()]
+        inner = [vars(value).values() for value in own if (
+            type(value).__module__.startswith("scipy.") and hasattr(value, "__dict__"))]
+        return touches([*own, *itertools.chain(*inner)])
 
     def signature(self, args: Any) -> inspect.Signature:
         """Return what arguments it takes, of a distribution also its shape parameters, location and scale."""
@@ -511,7 +515,9 @@ class Method(OfScipy):
         """Name it with the distribution."""
         own = vars(args[0]) if hasattr(args[0], "__dict__") else {}
         kind = own.get("dist", own.get("_dist", args[0]))
-        name = getattr(kind, "name", None) or type(kind).__name__.removesuffix("_gen").removesuffix("_frozen")
+        name = getattr(kind, "name", None)
+        if name in {None, "Distribution"}:  # as SciPy names what says no name
+            name = type(kind).__name__.removesuffix("_gen").removesuffix("_frozen")
         return f"scipy.stats.{name}" + (f".{self.name}" if self.name[0] != "_" else "")
 
 
@@ -584,7 +590,7 @@ def _named_error(error: Exception, name: str, function: Any, *, traced: bool) ->
     """Return the error of a call of SciPy's, with its name; the user's own errors in a callback as they are."""
     cause = error if isinstance(error, SymgradError) else error.__cause__ or error.__context__
     line = user_line()
-    instead = remedy(function)
+    instead = OTHERWISE.get(".".join(name.split(".")[-2:])) or remedy(function)
     if traced and raised_in_library(error) and function.__name__ in REASONS:
         return UnsupportedError(unanswered(name, function), line=line, instead=instead)
     if isinstance(cause, SymgradError) and (cause is error or raised_in_library(error)):
@@ -644,8 +650,10 @@ _PUBLIC = tuple([f"scipy.{name}" for name in (
 )])
 _POLYNOMIALS = tuple([f"{POLYNOMIALS}{name}" for name in (
     "polyutils", "polynomial", "chebyshev", "legendre", "hermite", "hermite_e", "laguerre")])
-_CLASSES = ("scipy.stats._distn_infrastructure", "scipy.stats._multivariate", "scipy.stats._continuous_distns")
-_ANSWERED = frozenset(_CLASSES[2:])
+_CLASSES = (
+    "scipy.stats._distn_infrastructure", "scipy.stats._multivariate", "scipy.stats._covariance",
+    "scipy.stats._continuous_distns")
+_ANSWERED = frozenset(_CLASSES[3:])
 """Modules of many classes, of whose methods those alone have a stand-in that are answered."""
 _CELL = "cell_contents"
 
