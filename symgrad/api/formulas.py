@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import inspect
 import keyword
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,7 +16,7 @@ from symgrad.api.modes.derivatives import jit
 from symgrad.errors import ArgumentError, ShapeError, UnsupportedError
 from symgrad.ir.names import identifier
 from symgrad.ops import load
-from symgrad.ops.declare.calculus import in_numpy, word_of
+from symgrad.ops.declare.calculus import in_numpy, no_word, word_of
 from symgrad.ops.declare.forms import shape_of
 from symgrad.trace import optree
 
@@ -26,7 +28,8 @@ def from_sympy(expression: Any, args: Sequence[Any] | None = None, **settings: A
     function: ``sg.grad(sg.from_sympy(...))``.
 
     Args:
-        expression: what to compute. Sums and products run over whole numbers, from one known bound to another.
+        expression: what to compute, of real numbers. Sums and products run over whole numbers, from one known bound to
+            another. What NumPy has no function for is written by others, where SymPy knows how.
         args: what the arguments stand for, one each, or the only one: a symbol (of a number, or of an array: then the
             result has an element for each), an ``IndexedBase``, a ``MatrixSymbol``, anything else that occurs in the
             expression (``q(t)``, ``Derivative(q(t), t)``), or a list, tuple or matrix of such, for one array of them.
@@ -63,7 +66,7 @@ def from_sympy(expression: Any, args: Sequence[Any] | None = None, **settings: A
     keys = [key for arg in args for key, _ in _element_places(_immutable(arg))]
     if len({*keys}) < len(keys):
         raise ArgumentError(f"from_sympy: {next(k for k in keys if keys.count(k) > 1)} is two arguments")
-    _require_words(whole, {*keys, *[dim for key in keys for dim in getattr(key, "shape", None) or ()]})
+    whole = _with_words(whole, {*keys, *[dim for key in keys for dim in getattr(key, "shape", None) or ()]})
     names: list[str] = []
     for k, arg in enumerate(args):
         own = str(arg) if hasattr(arg, "name") else f"x{k}"
@@ -131,24 +134,61 @@ def _element_places(arg: Any, value: Any = None) -> Iterator[tuple[Any, tuple[in
     yield from ((item, place) for place, item in np.ndenumerate(items))
 
 
-def _require_words(whole: Any, known: set[Any]) -> None:
-    """Look whether each part has a word, before anything is called."""
+def _with_words(whole: Any, known: set[Any]) -> Any:
+    """Write parts that have no word by others that have; look whether each part has one, before anything is called."""
     import sympy
 
-    seen, stack = {*known}, [whole]
+    while (found := {part: _otherwise(part, known) for part in _without_word(whole, known)}):
+        for part, other in found.items():
+            if other is None:
+                doing = isinstance(part, (sympy.Derivative, sympy.Integral, sympy.Limit, sympy.Subs))
+                instead = f"{part}.doit()" if doing else "other functions: sympy.hyperexpand, .rewrite(...)"
+                raise UnsupportedError(f"from_sympy: {no_word(part)}", instead=instead)
+        whole = whole.xreplace(found)
+    return whole
+
+
+def _otherwise(part: Any, known: set[Any]) -> Any:
+    """Write an expression by others that have words, as SymPy can in one of several ways; None where it cannot.
+
+    Integrals and limits are left: nobody knows how long SymPy takes for them.
+    """
+    import sympy
+
+    ways: list[Callable[[], Any]] = [
+        part.doit, lambda: part.as_explicit(), lambda: part.args[1].as_relational(part.args[0]),
+        lambda: sympy.expand_func(part),
+        *[partial(part.rewrite, other) for other in (sympy.Piecewise, sympy.gamma, sympy.erf, sympy.zeta)],
+    ]
+    if isinstance(part, (sympy.Integral, sympy.Limit)):
+        return None
+    inside: set[Any] = set()
+    with suppress(ArgumentError):  # of a variable that is bound
+        inside.update(_without_word(sympy.Tuple(*part.args), known))
+    for way in ways:
+        with suppress(Exception):
+            made = sympy.sympify(way())
+            if made != part and inside.issuperset(_without_word(made, known)):
+                return made
+    return None
+
+
+def _without_word(whole: Any, known: set[Any]) -> list[Any]:
+    """List the outermost parts that have no word."""
+    import sympy
+
+    seen, stack, found = {*known}, [whole], []
     while stack:
         part = stack.pop()
         if part in seen or part.is_Number or part.is_NumberSymbol:
             continue
         seen.add(part)
-        seen.update(part.variables if isinstance(part, (sympy.Sum, sympy.Product)) else ())
+        seen.update(part.variables if isinstance(part, (sympy.Sum, sympy.Product, sympy.Lambda)) else ())
         if part.is_Symbol or isinstance(part, (sympy.IndexedBase, sympy.MatrixSymbol)):
             raise ArgumentError(f"{part} is none of the arguments of the expression", instead="it in args")
-        if not isinstance(part, sympy.Tuple):  # of results, limits, and branches with their conditions
-            try:
-                word_of(part)
-            except UnsupportedError as error:
-                doing = isinstance(part, (sympy.Derivative, sympy.Integral, sympy.Limit, sympy.Subs))
-                instead = f"{part}.doit()" if doing else "other functions: sympy.expand_func, .rewrite(...)"
-                raise UnsupportedError(f"from_sympy: {error.what}", instead=instead) from None
-        stack.extend(part.args if not hasattr(part, "tolist") else np.array(part.tolist(), dtype=object).ravel())
+        if not isinstance(part, (sympy.Tuple, sympy.Lambda)):  # of results, limits, and branches with their conditions
+            if word_of(part) is None:
+                found.append(part)
+                continue
+        stack.extend(part.flat() if hasattr(part, "flat") else part.args)
+    return found

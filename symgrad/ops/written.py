@@ -64,7 +64,8 @@ def in_sympy(program: Program, given: Sequence[Any]) -> list[Any]:
 
 def shape_given(leaf: Any) -> tuple[int, ...] | None:
     """Return the shape of an argument that is given by expressions; None of any other."""
-    return _objects(leaf).shape if hasattr(leaf, "free_symbols") and hasattr(leaf, "subs") else None
+    objects = isinstance(leaf, np.ndarray) and leaf.dtype == object  # NumPy's array of them
+    return _objects(leaf).shape if objects or (hasattr(leaf, "free_symbols") and hasattr(leaf, "subs")) else None
 
 
 def _lacks(what: str, node: Node, instead: str | None = None) -> None:

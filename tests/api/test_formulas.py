@@ -11,6 +11,7 @@ import pytest
 import sympy as sp
 from scipy import special
 from sympy import I, Indexed, IndexedBase, Matrix, MatrixSymbol, Piecewise, Product, Sum
+from sympy.codegen.cfunctions import fma
 
 import symgrad as sg
 from symgrad.errors import ArgumentError, NoGradient, ShapeError, UnsupportedError
@@ -53,6 +54,12 @@ SCALARS = [
     sp.catalan(x) + sp.Catalan * y, sp.betainc_regularized(1.5, 2, 0, x / 3) + sp.betainc(2, 1.5, y / 9, y / 4),
     sp.KroneckerDelta(2, 2) * x + Sum(sp.KroneckerDelta(i, 2) * x**i, (i, 0, 4)) + y,
     sp.Float("1e-30") + 10**30 * x + y,
+    sp.UnevaluatedExpr(x) * y + sp.re(x) * sp.conjugate(y) + sp.im(x) + sp.arg(y - 1), sp.real_root(x - 1, 3) * y,
+    sp.FallingFactorial(x + 5, y) + sp.RisingFactorial(y, 3), sp.dirichlet_eta(x + y),
+    sp.hyper([2], [1.5], x / 3) + sp.hyper([1, 2.5], [1.5], y / 9) - sp.hyper([], [2.5], x),
+    sp.elliptic_pi(x / 9, y / 5) + sp.elliptic_pi(x / 9, 3 * y, x / 5), sp.SingularityFunction(x, 1, 2) * y,
+    Piecewise((x, sp.Contains(x * y, sp.Interval(0, 2))), (y, True)), sp.polylog(1, x / 3) * y,
+    sp.Subs(sp.sin(t) * x, t, y) + sp.Derivative(t**3, t).subs(t, 2) * y,
 ]
 PLACES = [(0.7, 1.3), (1.9, 0.4), (2.3, 2.9)]
 
@@ -119,6 +126,8 @@ def test_arrays_are_broadcast_and_agree_with_lambdify(compiled):
     unknown = (
         sp.Sum, sp.Product, sp.erfinv, sp.LambertW, sp.besselj, sp.besseli, sp.frac, sp.Shi, sp.Chi, sp.expint,
         sp.binomial, sp.elliptic_k, sp.elliptic_f, sp.elliptic_e, sp.li, sp.jn, sp.harmonic, sp.catalan, sp.betainc,
+        sp.dirichlet_eta, sp.hyper, sp.elliptic_pi, sp.SingularityFunction, sp.Contains, sp.polylog, sp.Subs,
+        sp.UnevaluatedExpr, sp.FallingFactorial, sp.re, sp.im,
     )
     known = [e for e in SCALARS if not e.has(*unknown)]
     for k, found in enumerate(compiled(xs, ys)):
@@ -450,3 +459,40 @@ def squared(x):
     for _ in range(14):
         x = np.sin(x) + np.cos(x)
     return x
+
+
+B, w, z = MatrixSymbol("B", 2, 2), MatrixSymbol("w", 2, 1), MatrixSymbol("z", 2, 1)
+MATRICES = [
+    sp.KroneckerProduct(A, B), sp.BlockMatrix([[A, B], [A, w * z.T]]), A[0:2, 1:3], sp.HadamardPower(B, 2),
+    sp.DiagMatrix(w), sp.DiagonalOf(B), sp.Adjoint(A), sp.DotProduct(w, z), B.applyfunc(sp.sin),
+    B.applyfunc(sp.Lambda(x, x**2 + 1)), sp.FunctionMatrix(2, 2, sp.Lambda((i, j), i + 2 * j)) * B, sp.re(A[0, 1]) * B,
+]
+
+
+def test_matrix_expressions_by_their_words_or_written_out():
+    rng = np.random.default_rng(0)
+    given = {symbol: rng.normal(size=symbol.shape) for symbol in (A, B, w, z)}
+    found = sg.from_sympy(MATRICES, tuple(given))(*given.values())
+    for expression, value in zip(MATRICES, found, strict=True):
+        out = expression.as_explicit() if hasattr(expression, "as_explicit") else expression.doit()
+        plain = out.subs({k[place]: given[k][place] for k in given for place in np.ndindex(k.shape)}).doit()
+        np.testing.assert_allclose(value, np.array(plain.tolist() if hasattr(plain, "tolist") else plain, float),
+            rtol=1e-13, err_msg=str(expression))
+
+
+def test_what_is_written_otherwise_stays_what_is_an_argument():
+    moves = sp.Derivative(q, t)
+    assert sg.from_sympy(moves * sp.re(x) + sp.Derivative(t**2, t), (moves, x, t))(3.0, 2.0, 5.0) == 16.0
+    assert sg.from_sympy(sp.erf2(x, y), [x, y])(0.3, 0.5) == pytest.approx(special.erf(0.5) - special.erf(0.3))
+    assert sg.from_sympy(fma(x, y, t), [x, y, t])(0.5, 3.0, 2.0) == 3.5
+    assert sg.from_sympy(2**n, [n])(3) == 8
+    assert sg.from_sympy(2**n, [n])(-1) == 0.5
+    with pytest.raises(UnsupportedError, match=r"SymPy's Integral in (?s:.*)instead: Integral\(x, \(x, 0, y\)\)\.doit\(\)"):
+        sg.from_sympy(sp.Integral(x, (x, 0, y)), [y])
+    with pytest.raises(UnsupportedError, match=r"no NumPy word for SymPy's hyper\(\(1, 1, x\)"):
+        sg.from_sympy(sp.hyper([1, 1, x], [2, 3], y), [x, y])(1.0, 0.5)
+
+
+def test_symbols_in_an_array_of_numpys():
+    f = sg.jit(lambda v: np.sum(v**2) * v)
+    assert f.to_sympy(np.array([x, y])).tolist() == [x * (x**2 + y**2), y * (x**2 + y**2)]

@@ -114,7 +114,10 @@ def in_numpy(expression: Any, known: dict[Any, Any]) -> Any:
             elif wanted.is_Number or wanted.is_NumberSymbol:
                 found = int(wanted) if wanted.is_Integer and abs(wanted) < 2**53 else float(wanted)
             else:
-                stack.append((wanted, word_of(wanted)(wanted, known)))
+                word = word_of(wanted)
+                if word is None:
+                    raise UnsupportedError(no_word(wanted))
+                stack.append((wanted, word(wanted, known)))
                 found = None
         if not stack:
             return found
@@ -125,17 +128,18 @@ def in_numpy(expression: Any, known: dict[Any, Any]) -> Any:
             values[stack.pop()[0]] = found
 
 
-def word_of(expression: Any) -> _Word:
+def word_of(expression: Any) -> _Word | None:
     """Return what computes expressions of this function, of values of its parts that it asks for one by one."""
     name = expression.func.__name__
-    word = _WORDS.get(name) or _known_word(name)
-    if word is None:
-        unknown = expression.is_Symbol or not expression.args
-        raise UnsupportedError(
-            f"{expression} is none of the arguments" if unknown and expression.free_symbols
-            else f"no NumPy word for SymPy's {name} in {expression if len(expression.args) < 9 else '...'}",
-        )
-    return word
+    return _WORDS.get(name) or _known_word(name)
+
+
+def no_word(expression: Any) -> str:
+    """Say that there is none."""
+    if (expression.is_Symbol or not expression.args) and expression.free_symbols:
+        return f"{expression} is none of the arguments"
+    name = expression.func.__name__
+    return f"no NumPy word for SymPy's {name} in {expression if len(expression.args) < 9 else '...'}"
 
 
 @cache
@@ -221,7 +225,12 @@ def _print_power(expression: Any, _known: dict[Any, Any]) -> _Steps:
         return _weak(np.sqrt, base)
     if exponent.is_Integer:
         return _weak(lambda x: OPS["power_int"](x, exponent=int(exponent)), base)
-    return _weak(np.power, base, (yield exponent))
+    return _weak(_power, base, (yield exponent))
+
+
+def _power(base: Any, exponent: Any) -> Any:
+    """Raise to a power: of Python's integers, traced ones too, to a negative one as well."""
+    return base**exponent if is_traced(base) or is_traced(exponent) else np.power(base, exponent)
 
 
 def _print_polygamma(expression: Any, _known: dict[Any, Any]) -> _Steps:
@@ -364,6 +373,44 @@ def _folds(function: Callable[[Any, Any], Any]) -> _Word:
     return _word(lambda *values: reduce(function, values))
 
 
+def _print_blocks(expression: Any, _known: dict[Any, Any]) -> _Steps:
+    rows = []
+    for row in expression.blocks.tolist():
+        rows.append((yield from _print_each(row)))  # noqa: PERF401 - no comprehension yields
+    return np.block(rows)
+
+
+def _print_slice(expression: Any, known: dict[Any, Any]) -> _Steps:
+    values = yield expression.parent
+    return values[tuple([
+        slice(*[in_numpy(end, known) for end in along]) for along in (expression.rowslice, expression.colslice)])]
+
+
+def _print_of_elements(expression: Any, known: dict[Any, Any]) -> _Steps:
+    """Apply a function of one variable to each element."""
+    value, function = (yield expression.expr), expression.function
+    return in_numpy(function.expr, {**known, function.variables[0]: value})
+
+
+def _print_hypergeometric(expression: Any, _known: dict[Any, Any]) -> _Steps:
+    above, below, x = expression.args
+    if (len(above), len(below)) not in {(0, 1), (1, 1), (2, 1)}:
+        raise UnsupportedError(f"no NumPy word for SymPy's {expression}")
+    return _weak(Late(f"hyp{len(above)}f1"), *(yield from _print_each((*above, *below, x))))
+
+
+def _elliptic_pi(n: Any, *rest: Any) -> Any:
+    """Return the elliptic integral of the third kind by Carlson's symmetric ones, DLMF 19.25.2 and 19.25.14."""
+    m, f, j = rest[-1], Late("elliprf"), Late("elliprj")
+    turns = np.rint(rest[0] / math.pi) if len(rest) > 1 else 0.5
+    whole = 2 * turns * (f(0.0, 1.0 - m, 1.0) + n / 3 * j(0.0, 1.0 - m, 1.0, 1.0 - n))
+    if len(rest) == 1:
+        return whole
+    s, c = np.sin(rest[0] - math.pi * turns), np.cos(rest[0] - math.pi * turns)
+    given = c * c, 1 - m * s * s, np.ones_like(s)
+    return whole + s * f(*given) + n / 3 * s * s * s * j(*given, 1 - n * s * s)
+
+
 def _print_filled(fill: Callable[..., Any]) -> _Word:
     def steps(expression: Any, _known: dict[Any, Any]) -> _Steps:
         rows, columns = (yield expression.shape[0]), (yield expression.shape[1])
@@ -395,7 +442,7 @@ _WORDS: dict[str, _Word] = {
     "betainc_regularized": _word(_beta_between),
     "LambertW": _word(lambda x, k=0: np.real(Late("lambertw")(x, k)).astype(
         getattr(x, "dtype", float)) if k else OPS["lambertw"](x)),
-    "zeta": _word(lambda s, q=1: Late("special._ufuncs._zeta")(s, q)),
+    "zeta": _word(lambda s, *q: Late("special._ufuncs._zeta")(s, *q) if q else Late("zetac")(s) + 1.0),
     "expint": _print_expint, "binomial": _of_scipy("binom"), "elliptic_k": _of_scipy("ellipk"),
     "elliptic_f": _of_scipy("ellipkinc"), "elliptic_e": _word(lambda *xs: Late(f"ellipe{'inc' * (len(xs) > 1)}")(*xs)),
     **{name: _of_scipy(function, place) for function, names in {
@@ -412,6 +459,15 @@ _WORDS: dict[str, _Word] = {
     "Not": _word(np.logical_not), "BooleanTrue": _word(lambda: True), "BooleanFalse": _word(lambda: False),
     "Tuple": _word(lambda *values: values), "Indexed": _print_element, "MatrixElement": _print_element,
     "ImmutableDenseMatrix": _print_entries, "ImmutableDenseNDimArray": _print_entries,
+    "UnevaluatedExpr": _word(lambda x: x), "re": _word(lambda x: x), "conjugate": _word(lambda x: x),
+    "im": _word(lambda x: 0 * x), "arg": _word(lambda x: np.where(np.less(x, 0), math.pi + 0 * x, 0 * x)),
+    "fma": _word(lambda x, y, z: x * y + z), "erf2": _word(lambda x, y: OPS["erf"](y) - OPS["erf"](x)),
+    "FallingFactorial": _word(lambda x, k: Late("poch")(x - k + 1.0, k)), "hyper": _print_hypergeometric,
+    "elliptic_pi": _word(_elliptic_pi),
+    "KroneckerProduct": _folds(np.kron), "BlockMatrix": _print_blocks, "MatrixSlice": _print_slice,
+    "HadamardPower": _word(_power), "DiagMatrix": _word(lambda v: np.diag(np.ravel(v))),
+    "DiagonalOf": _word(lambda a: np.diagonal(a)[:, None]), "Adjoint": _word(np.transpose),
+    "DotProduct": _word(lambda a, b: np.dot(np.ravel(a), np.ravel(b))), "ElementwiseApplyFunction": _print_of_elements,
     "MatAdd": _folds(np.add),
     "MatMul": _folds(lambda a, b: a @ b if np.ndim(a) and np.ndim(b) else a * b),
     "HadamardProduct": _folds(np.multiply),

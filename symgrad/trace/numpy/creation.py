@@ -145,10 +145,10 @@ def _asarray_chkfinite(original: Any, a: Any, dtype: Any = None, order: Any = No
     return np.where(numbers(np.isfinite(made)), made, 0) if made.dtype.kind == "f" else made
 
 
-def _broadcast(original: Any, *arrays: Any) -> Any:
+def broadcast_object(original: Any, arrays: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
     """As np.broadcast, without its iteration."""
     if not touches(arrays):
-        return original(*lent(arrays))
+        return original(*lent(arrays), **keywords)
     made = np.broadcast_arrays(*settled(arrays))[0]
     return SimpleNamespace(shape=made.shape, ndim=made.ndim, nd=made.ndim, size=made.size, numiter=len(arrays))
 
@@ -280,7 +280,7 @@ _MAKERS: dict[str, Callable[..., Any]] = {
     "ascontiguousarray": _ascontiguousarray, "asfortranarray": _ascontiguousarray,
     "require": lambda original, a, dtype=None, *_, **__: _asarray(
         original if not touches(a) and type(a) is not LocalArray else np.asanyarray, a, dtype),
-    "asarray_chkfinite": _asarray_chkfinite, "broadcast": _broadcast,
+    "asarray_chkfinite": _asarray_chkfinite,
     "arange": _made(_arange), "eye": _made(_eye),
     "identity": _made(lambda original, n, dtype=None, **_: _eye(original, n, dtype=dtype)), "linspace": _linspace,
     **dict.fromkeys(

@@ -63,7 +63,7 @@ from symgrad.trace.lines import (
 )
 from symgrad.trace.nested import settled, touches
 from symgrad.trace.numpy.answers import answered
-from symgrad.trace.numpy.creation import MAKERS, NO_DRAWS, coefficients, frozen, of_lists
+from symgrad.trace.numpy.creation import MAKERS, NO_DRAWS, broadcast_object, coefficients, frozen, of_lists
 from symgrad.trace.numpy.own import ERRORS, POLYNOMIALS, REFUSED, indexed, of_polynomials
 from symgrad.trace.remedies import OTHERWISE, REASONS, SPARSE, module_of, remedy, unanswered
 from symgrad.trace.state import active, beside, current, during
@@ -292,11 +292,12 @@ def note_site(frame: FrameType) -> None:
     if name in UFUNC_METHODS and type(getattr(function, "__self__", None)) is np.ufunc:
         function = function.__self__
         name = function.__name__
-    is_type = isinstance(function, type) and issubclass(function, (np.bool, np.number))
+    is_type = isinstance(function, type) and issubclass(function, (np.bool, np.number, np.broadcast))
     if not is_type and type(function) is not np.ufunc:
         return
     if getattr(sys.modules.get(module_of(function)), name, None) is function:
-        made = HeldStandIn(function, name, _cast) if is_type else _HeldUfunc(function, name, _of_arrays)
+        answer = broadcast_object if function is np.broadcast else _cast
+        made = HeldStandIn(function, name, answer) if is_type else _HeldUfunc(function, name, _of_arrays)
         SITES.setdefault(id(function), made)
 
 
