@@ -443,7 +443,7 @@ def test_what_numpy_refuses_names_the_arrays_and_the_line(call: Any, words: str)
 @pytest.mark.parametrize(("given", "call", "words"), [
     ("f64[n,m]", lambda a: np.linalg.matrix_power(a, 2), "np.linalg.matrix_power of float64(n, m): Last 2 dimensions"),
     ("f64[n,k]", lambda a: np.cross(a, a), "np.cross of float64(n, k) and float64(n, k): the extent k is not known"),
-    ("f64[n,3]", lambda a: np.vsplit(a, 2), "the unknown extent n does not split into 2 parts"),
+    ("f64[n,3]", lambda a: np.vsplit(a, 2), "the unknown extent n does not split into 2 equal parts"),
     ("f64[n,3]", lambda a: a[:: a.shape[0] + 1], "the extent n + 1 is not known while f()"),
     ("f64[n,3]", lambda a: np.fill_diagonal(a * 1.0, 0), "np.fill_diagonal into an array of unknown extents"),
     ("f64[n]", lambda a: np.polyval(a, a), "np.polyval of float64(n,) and float64(n,): the extent n is not known"),

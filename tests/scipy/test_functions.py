@@ -362,6 +362,19 @@ def test_distances_of_any_number_of_points_and_of_one_and_written_where_one_says
     np.testing.assert_allclose(sg.jit(written, options=INTERPRETED)(x), 2 * sd.cdist(x, x), rtol=1e-13)
 
 
+@pytest.mark.parametrize("call", [
+    la.toeplitz, lambda x: la.toeplitz(x, 2 * x[1:]), la.hankel, lambda x: la.hankel(x, x**2), la.circulant,
+    lambda x: la.block_diag(x, x), lambda x: la.block_diag(np.outer(x, x), [[1.0, 2.0]], x[:, None]),
+])
+def test_matrices_of_vectors_of_any_length(call: Any) -> None:
+    f = sg.jit(call, specs=("f64[n]",))
+    slope = sg.grad(lambda x: np.sum(np.sin(call(x)) * np.cumsum(np.ones_like(call(x)), 1)), specs=("f64[n]",))
+    for x in (ARRAYS["v"], ARRAYS["v"][:4]):
+        np.testing.assert_array_equal(f(x), call(x))
+        known = sg.grad(lambda x: np.sum(np.sin(call(x)) * np.cumsum(np.ones_like(call(x)), 1)), options=INTERPRETED)(x)
+        np.testing.assert_allclose(slope(x), known, rtol=1e-12)
+
+
 @pytest.mark.parametrize("compiler", [None, "none"])
 def test_a_filter_is_not_divided_by_0(compiler: str | None) -> None:
     """SciPy refuses that; a traced coefficient is looked at in each call."""

@@ -124,11 +124,15 @@ def _split(ary: Any, given: Any, axis: Any, *, even: bool) -> list[Any]:
         import sympy
 
         width = sympy.cancel(extent / sympy.Integer(sections))
-        if not width.is_integer:
+        if width.is_integer:
+            return [sliced(ary, k, width * j, width) for j in range(sections)]
+        if even:
             raise UnsupportedError(
-                f"the unknown extent {extent} does not split into {sections} parts", instead="np.split(x, [index, ...])"
-            )
-        return [sliced(ary, k, width * j, width) for j in range(sections)]
+                f"the unknown extent {extent} does not split into {sections} equal parts",
+                instead=f"np.array_split(x, {sections}), or np.split(x, [index, ...])")
+        counts = [sympy.floor((extent + sections - 1 - j) / sympy.Integer(sections)) for j in range(sections)]
+        return [sliced(ary, k, shapes.simplified(sum(counts[:j], sympy.S.Zero)), shapes.simplified(count))
+                for j, count in enumerate(counts)]
     each, extra = divmod(extent, sections)
     starts = [j * each + min(j, extra) for j in range(sections + 1)]
     return [sliced(ary, k, start, end - start) for start, end in pairwise(starts)]

@@ -37,6 +37,9 @@ def _among(kth: Any, made: Any, axis: Any) -> Any:
     """Check places of a partition, all of which is sorted anyway."""
     extent = shape_of(made)[0 if axis is None else axis]
     empty = 0 in shape_of(made)  # in an array of nothing NumPy takes any place
+    if hasattr(type(kth), "dim"):  # of an open extent
+        made.owner.require(kth.dim, extent, f"kth(={kth.dim}) out of bounds")
+        return made
     places = np.ravel(static("partition", "kth", kth))
     if places.dtype.kind not in "iu":
         raise ArgumentError("Partition index must be integer")

@@ -10,12 +10,15 @@ from typing import Any
 import numpy as np
 
 from symgrad.errors import ArgumentValueError, ShapeError, UnsupportedError
+from symgrad.ops.arrays.copies import filled
+from symgrad.ops.arrays.indexing import gather
 from symgrad.ops.arrays.joining import lift
-from symgrad.ops.declare.forms import Late, answers, shape_of
+from symgrad.ops.declare.forms import Late, answers, is_traced, shape_of
 from symgrad.ops.elementwise.selection import stop
 from symgrad.ops.linalg import solve as factored
 from symgrad.ops.linalg import systems
 from symgrad.ops.linalg.cholesky import cholesky
+from symgrad.ops.numpy.sets import count_up
 
 _ANSWERS: dict[str, Any] = {
     "inv": lambda a, *_, **__: systems.inv(a), "det": lambda a, *_, **__: systems.det(a),
@@ -312,24 +315,33 @@ def _vectors(name: str, *given: Any) -> list[Any]:
     arrays = [np.atleast_1d(lift(x)) for x in given]
     if any(x.ndim > 1 for x in arrays) and not _takes_rows(name):
         arrays = [np.ravel(x) for x in arrays]
-    if any(type(shape_of(x)[-1]) is not int for x in arrays):
-        raise ShapeError("a matrix of a vector's elements needs to know how many there are")
-    others = np.broadcast_shapes(*[x.shape[:-1] for x in arrays])
-    return [np.broadcast_to(x, (*others, x.shape[-1])) for x in arrays]
+    others = np.broadcast_shapes(*[shape_of(x)[:-1] for x in arrays])
+    return [np.broadcast_to(x, (*others, x.shape[-1])) if others else x for x in arrays]
+
+
+def _places(x: Any) -> Any:
+    """Count along the last axis, whose extent may be open."""
+    extent = shape_of(x)[-1]
+    return np.arange(extent) if type(extent) is int else count_up(x, extent)
+
+
+def _at(x: Any, places: Any) -> Any:
+    """Take elements of the last axis."""
+    return gather(x, places, axes=(np.ndim(x) - 1,))
 
 
 @answers(Late("linalg.toeplitz"))
 def toeplitz(c: Any, r: Any = None) -> Any:
     c, r = _vectors("toeplitz", c, c if r is None else r)
-    n, m = c.shape[-1], r.shape[-1]
-    return np.concatenate([c[..., ::-1], r[..., 1:]], -1)[..., n - 1 - np.arange(n)[:, None] + np.arange(m)]
+    both = np.concatenate([c[..., ::-1], r[..., 1:]], -1)
+    return _at(both, c.shape[-1] - 1 - _places(c)[:, None] + _places(r))
 
 
 @answers(Late("linalg.hankel"))
 def hankel(c: Any, r: Any = None) -> Any:
     c = lift(c)
     c, r = _vectors("hankel", c, np.zeros_like(c) if r is None else r)
-    return np.concatenate([c, r[..., 1:]], -1)[..., np.arange(c.shape[-1])[:, None] + np.arange(r.shape[-1])]
+    return _at(np.concatenate([c, r[..., 1:]], -1), _places(c)[:, None] + _places(r))
 
 
 @answers(Late("linalg.circulant"))
@@ -338,8 +350,22 @@ def circulant(c: Any) -> Any:
 
 
 def _circulant(c: Any) -> Any:
-    places = np.arange(c.shape[-1])
-    return c[..., (places[:, None] - places) % c.shape[-1]]
+    places = _places(c)
+    return _at(c, (places[:, None] - places) % c.shape[-1])
+
+
+@answers(Late("linalg.block_diag"))
+def block_diag(*arrs: Any) -> Any:
+    blocks = [np.atleast_2d(lift(a)) for a in arrs] or [np.zeros((1, 0))]
+    others = np.broadcast_shapes(*[shape_of(a)[:-2] for a in blocks])
+    kind = np.result_type(*[a.dtype for a in blocks])
+    like = next((a for a in blocks if is_traced(a)), blocks[0])
+    blocks = [np.broadcast_to(a, (*others, *a.shape[-2:])) if others else a for a in blocks]
+    return np.concatenate([
+        np.concatenate([
+            a.astype(kind) if j == k else filled(like, 0, (*others, shape_of(a)[-2], shape_of(b)[-1]), kind)
+            for j, b in enumerate(blocks)], -1)
+        for k, a in enumerate(blocks)], -2)
 
 
 @answers(Late("linalg.solve_circulant"))

@@ -228,12 +228,11 @@ def symbolic_slice(x: Tracer, extent: Any, entry: slice) -> tuple[Any, ...]:
     step = 1 if entry.step is None else int(entry.step)
     start, stop = [s.dim if type(s) is Extent else s for s in (entry.start, entry.stop)]
     if step < 0:
-        if start is not None or stop is not None:
-            raise UnsupportedError(
-                f"a slice with bounds and a negative step on the unknown extent {extent}", line=user_line(),
-                instead="slice first and reverse then: x[a:b][::-1]",
-            )
-        return (simplified(extent - 1), simplified(sympy.floor((extent - step - 1) / sympy.Integer(-step))), step)
+        first, last = [
+            default if value is None else sympy.Max(extent + value, -1) if from_end(x, value) else
+            sympy.Min(value, extent - 1) for value, default in ((start, extent - 1), (stop, -1))]
+        count = sympy.floor((first - last - step - 1) / sympy.Integer(-step))
+        return (simplified(first), simplified(sympy.Max(count, 0) if start is not None or stop is not None else count), step)
     low = clipped(x, extent, start, 0)
     high = extent if stop is None else clipped(x, extent, stop, None)
     count = extent
