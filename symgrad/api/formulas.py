@@ -7,6 +7,7 @@ import keyword
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
+from operator import methodcaller
 from typing import Any
 
 import numpy as np
@@ -156,8 +157,8 @@ def _otherwise(part: Any, known: set[Any]) -> Any:
     import sympy
 
     ways: list[Callable[[], Any]] = [
-        part.doit, lambda: part.as_explicit(), lambda: part.args[1].as_relational(part.args[0]),
-        lambda: sympy.expand_func(part),
+        part.doit, lambda: sympy.expand_func(part), lambda: part.args[1].as_relational(part.args[0]),
+        partial(methodcaller("as_explicit"), part),
         *[partial(part.rewrite, other) for other in (sympy.Piecewise, sympy.gamma, sympy.erf, sympy.zeta)],
     ]
     if isinstance(part, (sympy.Integral, sympy.Limit)):
@@ -186,9 +187,8 @@ def _without_word(whole: Any, known: set[Any]) -> list[Any]:
         seen.update(part.variables if isinstance(part, (sympy.Sum, sympy.Product, sympy.Lambda)) else ())
         if part.is_Symbol or isinstance(part, (sympy.IndexedBase, sympy.MatrixSymbol)):
             raise ArgumentError(f"{part} is none of the arguments of the expression", instead="it in args")
-        if not isinstance(part, (sympy.Tuple, sympy.Lambda)):  # of results, limits, and branches with their conditions
-            if word_of(part) is None:
-                found.append(part)
-                continue
+        if not isinstance(part, (sympy.Tuple, sympy.Lambda)) and word_of(part) is None:  # not of results and limits
+            found.append(part)
+            continue
         stack.extend(part.flat() if hasattr(part, "flat") else part.args)
     return found

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -206,7 +207,7 @@ def _in_place_of(value: Any, path: str) -> str:
         return f"numbers drawn outside as an argument, {path}.normal(size=n), or a seed"
     if isinstance(value, Mapping):
         return f"dict({path})"
-    if isinstance(value, (Iterator, Sequence, Set)):
+    if isinstance(value, (Iterator, Sequence, AbstractSet)):
         return f"list({path})"
     setting = f'static_argnames="{path}", if it is a setting'
     if hasattr(value, "__fspath__"):

@@ -487,7 +487,7 @@ def test_what_is_written_otherwise_stays_what_is_an_argument():
     assert sg.from_sympy(fma(x, y, t), [x, y, t])(0.5, 3.0, 2.0) == 3.5
     assert sg.from_sympy(2**n, [n])(3) == 8
     assert sg.from_sympy(2**n, [n])(-1) == 0.5
-    with pytest.raises(UnsupportedError, match=r"SymPy's Integral in (?s:.*)instead: Integral\(x, \(x, 0, y\)\)\.doit\(\)"):
+    with pytest.raises(UnsupportedError, match=r"SymPy's Integral in (?s:.*)instead: Integral\(.*\)\.doit\(\)"):
         sg.from_sympy(sp.Integral(x, (x, 0, y)), [y])
     with pytest.raises(UnsupportedError, match=r"no NumPy word for SymPy's hyper\(\(1, 1, x\)"):
         sg.from_sympy(sp.hyper([1, 1, x], [2, 3], y), [x, y])(1.0, 0.5)

@@ -141,7 +141,8 @@ nd.affine_transform(I, A[:2, :2] / 4, order=1, mode='grid-wrap')
 nd.geometric_transform(I, lambda at: (at[0] * 0.5 + 0.1, at[1] - 0.3), order=1)
 nd.map_coordinates(I, 3 * c - 5, order=1, mode='grid-wrap')|nd.gaussian_filter(I, 1.2, mode='grid-constant')
 ss.fftconvolve(I, I[:, :3], 'same', axes=1)|ss.oaconvolve(I, K[:1], 'valid', axes=(-1,))
-st.pearsonr(b, k)[0]|st.pearsonr(I, np.sin(I), axis=1)[0]|st.f_oneway(b, k, b * k)[0]|np.stack(st.f_oneway(X, X[::-1] * b))
+st.pearsonr(b, k)[0]|st.pearsonr(I, np.sin(I), axis=1)[0]|st.f_oneway(b, k, b * k)[0]
+np.stack(st.f_oneway(X, X[::-1] * b))
 st.multivariate_normal(cov=A @ A.T).entropy()|st.multivariate_normal.entropy(b, A @ A.T)
 st.multivariate_normal(b, st.Covariance.from_diagonal(p)).logpdf(X)|st.Covariance.from_precision(A @ A.T).whiten(X)
 st.multivariate_normal.pdf(X, b, st.Covariance.from_cholesky(np.linalg.cholesky(A @ A.T)))
@@ -300,7 +301,7 @@ def larger(u: Any, v: Any) -> Any: return u if np.sum(u) > np.sum(v) else v
     (lambda x: la.eigvalsh(x, subset_by_index=[1, 3]), "scipy.linalg.eigh: subset_by_index=[1, 3] of 3 eigenvalues"),
     (lambda x: la.eigh(x, subset_by_value=[0, 1]), "instead: subset_by_index=[lowest, highest], or all of them"),
     (lambda x: st.boxcox_llf(x[0, 0], x[0], nan_policy="omit"), "nan_policy='omit'"),
-    (lambda x: sc.eval_legendre([0.5, 2.0, 3.0], x), "scipy.special.eval_legendre of traced arrays takes known degrees"),
+    (lambda x: sc.eval_legendre([0.5, 2.0, 3.0], x), "scipy.special.eval_legendre of traced arrays takes known deg"),
     (lambda x: sd.cdist(x, x, "manhattan"), "scipy.spatial.distance has no metric 'manhattan'"),
     (lambda x: sd.pdist(x, "dice", w=x[0]), "scipy.spatial.distance.pdist(..., metric='dice', w=)"),
     (lambda x: sd.cdist(x, x, apart), "the metric apart() returns shape (3,) for two points"),

@@ -355,7 +355,8 @@ def parts_into_two_arrays(x):
     view = whole[1]
     np.modf(x * 3, out=(part, view))
     view *= part
-    return whole, np.divmod(x, 0.8, out=(None, part))[0], part
+    over: Any = (None, part)
+    return whole, np.divmod(x, 0.8, out=over)[0], part
 
 
 @program(X)

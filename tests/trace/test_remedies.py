@@ -130,11 +130,11 @@ TOLD: dict[Any, tuple[str, ...]] = {
     (lambda x: scipy.integrate.solve_ivp(lambda _, y: -y * x, [0, 1], x, "BDF")): ("method BDF of scipy", "DOP853"),
     (lambda x: scipy.integrate.odeint(lambda y, _: -y * x, x, [0, 1], full_output=1)): ("odeint", "full_output=0"),
     (lambda x: scipy.integrate.solve_bvp(lambda _, y: y * x[0], lambda a, b: a - b, x, x[None])): ("bvp", "solve_ivp"),
-    (lambda x: scipy.integrate.quad(lambda t: np.exp(-t * x[0]), 0, np.inf)): ("integrate.quad", "to infinity of lambda"),
+    (lambda x: scipy.integrate.quad(lambda t: np.exp(-t * x[0]), 0, np.inf)): ("integrate.quad", "to infinity of"),
     (lambda x: scipy.stats.sigmaclip(x)): ("scipy.stats.sigmaclip has no answer", "how many", "x[near] of it"),
     (lambda x: scipy.stats.multivariate_normal(x, np.diag(x), allow_singular=True)): (
         "allow_singular=True of a traced", "a covariance of full rank"),
-    (lambda x: scipy.stats.gaussian_kde(X).logpdf(x)): ("gaussian_kde.logpdf", "scipy.stats.norm.pdf(q[:, None], x, h)"),
+    (lambda x: scipy.stats.gaussian_kde(X).logpdf(x)): ("gaussian_kde.logpdf", "norm.pdf(q[:, None], x, h)"),
     (lambda x: scipy.stats.invwishart.logpdf(np.diag(x), 5, np.eye(4))): ("invwishart.logpdf", "np.trace(scale @"),
     (lambda x: scipy.stats.rv_histogram(np.histogram(X, 2)).pdf(x)): ("rv_histogram.pdf", "np.searchsorted(edges, x"),
     (lambda x: scipy.stats.rv_histogram(np.histogram(x, 2)).pdf(0.3)): ("rv_histogram", "np.histogram(x, bins"),
@@ -308,7 +308,8 @@ GIVEN: dict[str, Any] = {
     "loc": 0.3, "scale": 0.8, "f": np.sin, "a": np.array([1.0, -0.5]), "b": np.array([0.3, 0.1]),
     "array": X, "mask": X > 0.6, "index": np.array([1, 0, 1, 0]), "choices": np.ones((2, 4)),
     "z": np.array([0.2, 0, 0.5, 0, 0.9, 0, 1.3]), "down": 3, "edges": np.array([0.0, 0.5, 1.0, 1.5]),
-    "density": np.array([0.5, 1.0, 0.5]), "sos": np.array([[0.3, 0.1, 0.0, 1.0, -0.5, 0.0]]), "xp": np.array([0.0, 2.0]), "yp": np.array([0.0, 1.0]),
+    "density": np.array([0.5, 1.0, 0.5]),
+    "sos": np.array([[0.3, 0.1, 0.0, 1.0, -0.5, 0.0]]), "xp": np.array([0.0, 2.0]), "yp": np.array([0.0, 1.0]),
 }
 SAME: dict[str, tuple[str, Any]] = {
     "perm": ("", lambda n, k, **_: scipy.special.perm(n, k)),
@@ -426,6 +427,7 @@ def test_an_inverse_wishart_density_by_what_is_written_instead():
 
 @pytest.mark.skipif(not hasattr(scipy.stats, "Normal"), reason="of newer versions of SciPy")
 def test_distributions_of_the_new_kind_have_those_of_before_written_instead():
-    for fun in (lambda m: scipy.stats.Normal(mu=m, sigma=1.0), lambda m: scipy.stats.make_distribution(scipy.stats.gamma)(a=m)):
+    new, gamma = scipy.stats, scipy.stats.gamma
+    for fun in (lambda m: new.Normal(mu=m, sigma=1.0), lambda m: new.make_distribution(gamma)(a=m)):
         with pytest.raises(SymgradError, match=r"scipy\.stats\.norm\(mu, sigma\)"):
             run(fun, X[0])

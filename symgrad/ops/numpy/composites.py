@@ -121,8 +121,8 @@ def polydiv(u: Any, v: Any) -> tuple[Any, Any]:
 @answers(np.polymul)
 def polymul(a1: Any, a2: Any) -> Any:
     """As `numpy.polymul`; coefficients in front that are 0 stay, and without any a polynomial is 0."""
-    given = [np.atleast_1d(lift(a)) for a in (a1, a2)]
-    return np.convolve(*[a if shape_of(a)[0] != 0 else np.zeros(1, a.dtype) for a in given])
+    one, other = [a if shape_of(a)[0] != 0 else np.zeros(1, a.dtype) for a in map(np.atleast_1d, map(lift, (a1, a2)))]
+    return np.convolve(one, other)
 
 
 SINC = [(-1) ** k / math.factorial(2 * k + 1) for k in range(10)]

@@ -27,7 +27,7 @@ MODES = {0: "edge", 1: "wrap", 2: "symmetric", 3: "reflect", 4: "constant"}
 """How numpy.pad names the modes of scipy.ndimage, by the numbers that its C knows."""
 
 GRID_WRAP, GRID_CONSTANT = 5, 6
-"""What repeats an array, or continues it by a number, one step behind its last element; of filters the same as above."""
+"""What repeats an array, or continues it by a number, one step behind its last element; of filters as above."""
 
 
 _pad: Any = np.pad
@@ -83,8 +83,8 @@ def transform(
                 sum([step * place for step, place in zip(row, places, strict=True)], start)
                 for row, start in zip(lift(matrix), lift(offset), strict=True)]
         else:
-            coordinates = [lift(c) for c in mapping(tuple(places), *(arguments or ()), **(keywords or {}))]
-    _interpolate(lift(x), coordinates if isinstance(coordinates, list) else lift(coordinates), output, order, mode, cval)
+            coordinates = mapping(tuple(places), *(arguments or ()), **(keywords or {}))
+    _interpolate(lift(x), [lift(c) for c in coordinates], output, order, mode, cval)
 
 
 @answers(Late("ndimage._nd_image.zoom_shift"), writes=3)
@@ -114,12 +114,13 @@ def _interpolate(x: Any, coordinates: Any, output: Any, order: int, mode: int, c
                 inside = inside & (c >= 0) & (c <= extent - 1)
             c = _coordinate_inside(c, extent, mode)  # noqa: PLW2901 - the same coordinate
         low = np.floor(c + 0.5 if order == 0 else c)
-        ends = [(low, 1)] if order == 0 else [(low, 1 - (c - low)), (low + 1, c - low)]
+        ends = []
+        for at, weight in [(low, 1)] if order == 0 else [(low, 1 - (c - low)), (low + 1, c - low)]:
+            there = (at >= 0) & (at < extent) if mode == GRID_CONSTANT else True
+            at = at - extent * np.floor(at / extent) if mode == GRID_WRAP else at  # noqa: PLW2901 - the same place
+            ends.append((np.clip(at, 0, extent - 1).astype(np.int64), weight, there))
         corners = [
-            ((*index, np.clip(at - extent * np.floor(at / extent) if mode == GRID_WRAP else at, 0, extent - 1).astype(int)),
-             weight * w, there & (at >= 0) & (at < extent) if mode == GRID_CONSTANT else there)
-            for index, weight, there in corners for at, w in ends
-        ]
+            ((*index, at), weight * w, there & t) for index, weight, there in corners for at, w, t in ends]
     found = sum(
         weight * np.where(there, gather(x, *np.broadcast_arrays(*index), axes=(*range(len(index)),)), cval)
         for index, weight, there in corners)

@@ -136,8 +136,9 @@ def eigh(
         vectors = systems.solve_triangular(low, vectors, "T", lower=True)
     if subset_by_index is not None:
         low, high = map(operator.index, subset_by_index)
-        if not 0 <= low <= high < values.shape[-1]:
-            raise ArgumentValueError(f"scipy.linalg.eigh: subset_by_index={[low, high]} of {values.shape[-1]} eigenvalues")
+        count = values.shape[-1]
+        if not 0 <= low <= high < count:
+            raise ArgumentValueError(f"scipy.linalg.eigh: subset_by_index={[low, high]} of {count} eigenvalues")
         values, vectors = values[..., low : high + 1], vectors[..., low : high + 1]
     return values if eigvals_only else (values, vectors)
 

@@ -395,7 +395,8 @@ def boxcox_llf(lmb: Any, data: Any, *, axis: Any = 0, keepdims: bool = False, na
     """
     if nan_policy != "propagate":
         raise UnsupportedError(
-            f"scipy.stats.boxcox_llf(..., nan_policy={nan_policy!r}) on traced arrays", instead="leave nan_policy= away")
+            f"scipy.stats.boxcox_llf(..., nan_policy={nan_policy!r}) on traced arrays",
+            instead="leave nan_policy= away")
     power, logs = floating(lmb), np.log(floating(data))
     kept = {"axis": axis, "keepdims": True}
     most = stop(np.where(power > 0, np.max(logs, **kept), np.min(logs, **kept)))

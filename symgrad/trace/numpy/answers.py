@@ -167,7 +167,7 @@ def _exponent(value: Any) -> Any:
     if getattr(kind_of(value), "kind", "i") != "i":  # as int is a kind of its own
         return value
     if type(value) is Tracer:
-        return np.where(natural(value >= 0), value, 0)
+        return np.where(natural(np.greater_equal(value, 0)), value, 0)
     if np.any(np.less(value, 0)):
         raise ArgumentValueError(NEGATIVE_POWER, instead="x.astype(np.float64), the base")
     return value

@@ -232,7 +232,8 @@ def symbolic_slice(x: Tracer, extent: Any, entry: slice) -> tuple[Any, ...]:
             default if value is None else sympy.Max(extent + value, -1) if from_end(x, value) else
             sympy.Min(value, extent - 1) for value, default in ((start, extent - 1), (stop, -1))]
         count = sympy.floor((first - last - step - 1) / sympy.Integer(-step))
-        return (simplified(first), simplified(sympy.Max(count, 0) if start is not None or stop is not None else count), step)
+        count = count if start is stop is None else sympy.Max(count, 0)
+        return (simplified(first), simplified(count), step)
     low = clipped(x, extent, start, 0)
     high = extent if stop is None else clipped(x, extent, stop, None)
     count = extent
