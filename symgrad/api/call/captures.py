@@ -437,7 +437,7 @@ class _Survey:
         self.seen.add(id(inner))
         reads = code_reads(inner.__code__)
         self.texts |= reads.texts
-        self.compares |= reads.compares
+        self.compares |= reads.compares and not is_generated(inner.__code__)  # those of dataclasses compare names
         for name, paths in reads.attributes.items():
             self.attributes[name] = self.attributes.get(name, frozenset()) | paths
         for name, following in reads.following.items():
