@@ -168,7 +168,7 @@ def _otherwise(part: Any, known: set[Any]) -> Any:
         inside.update(_without_word(sympy.Tuple(*part.args), known))
     for way in ways:
         with suppress(Exception):
-            made = sympy.sympify(way())
+            made = sympy.sympify(way(), strict=True)
             if made != part and inside.issuperset(_without_word(made, known)):
                 return made
     return None

@@ -498,7 +498,11 @@ def insert(arr: Any, obj: Any, values: Any, axis: Any = None) -> Any:
     have, count = shape_of(x), shape_of(given)[k]
     given = broadcast_to(_traced(given.astype(x.dtype)), shape=(*have[:k], count, *have[k + 1 :]))
     parts = sliced(x, k, 0, place), given, sliced(x, k, place, have[k] - place)
-    return OPS["concatenate"](*parts, axis=k)
+    return _joined(*parts, axis=k)
+
+
+def _joined(*parts: Any, axis: int) -> Any:
+    return OPS["concatenate"](*parts, axis=axis)
 
 
 @answers(np.delete)
@@ -507,8 +511,7 @@ def delete(arr: Any, obj: Any, axis: Any = None) -> Any:
     x, k = along_axis(arr, axis)
     if type(shape_of(x)[k]) is not int and type(obj) is int:
         place = _place_in(x, k, obj, "delete", end=False)
-        return OPS["concatenate"](
-            sliced(x, k, 0, place), sliced(x, k, place + 1, shape_of(x)[k] - place - 1), axis=k)
+        return _joined(sliced(x, k, 0, place), sliced(x, k, place + 1, shape_of(x)[k] - place - 1), axis=k)
     ends = (obj.start or 0, obj.stop) if isinstance(obj, slice) and obj.step in {None, 1} else ()
     if type(shape_of(x)[k]) is int or not ends or not all(type(end) is int and end >= 0 for end in ends):
         return _delete(arr, obj, axis)
