@@ -163,9 +163,38 @@ def method_of_a_selection(x, y):
     x[x > 1].partition(1)
 
 
-@vector(ConcretizationError, "a traced boolean mask as an index", "np.where(mask, x, 0)", args=(np.eye(3), X))
+@vector(ConcretizationError, "arithmetic with an array", "np.where(mask, x, 0)", args=(np.eye(3), X))
 def boolean_mask_beside_a_slice(x, y):
-    return x[:, y > 1]
+    return x[:, y > 1] + np.ones(3)
+
+
+@vector(ConcretizationError, "a traced mask beside another mask or an array", "x[mask][:, ids]", args=(np.eye(3), X))
+def boolean_mask_beside_another(x, y):
+    return x[y > 1, y < 2]
+
+
+@vector(ConcretizationError, "a traced mask beside another mask", "np.where(mask[:, None]", args=(np.eye(3), X))
+def write_through_a_mask_and_an_array(x, y):
+    z = np.copy(x)
+    z[y > 1, [0, 1]] = 1
+
+
+@vector(MutationError, "how many elements it takes depends on values", "x[mask] = array[mask]", args=(np.eye(3), X))
+def write_of_a_column_for_each_selected(x, y):
+    z = np.copy(x)
+    z[:, y > 1] = x
+
+
+@vector(ConcretizationError, "what is selected along one axis, beside another axis", args=(np.eye(3), X))
+def write_of_what_is_selected_as_a_row(x, y):
+    z = np.copy(x)
+    z[y > 1] = y[y > 1]
+
+
+@refused(IndexOutOfBounds, "boolean index did not match", args=(np.ones((2, 3)), np.ones(2)))
+def mask_of_another_axis(x, y):
+    z = np.copy(x)
+    z[:, y > 1] = 0
 
 
 @vector(UnsupportedError, "np.compress by a traced condition along axis 1", "np.moveaxis", args=(np.eye(3), X))

@@ -28,7 +28,17 @@ from symgrad.trace.inplace.views import assign, broadcast_written, refuse_argume
 from symgrad.trace.lines import user_line
 from symgrad.trace.nested import settled
 from symgrad.trace.numpy.answers import call_ufunc
-from symgrad.trace.numpy.indexing import axis_slice, basic, dots_between, expand, getitem, is_array, leading, narrowed
+from symgrad.trace.numpy.indexing import (
+    MaskedIndex,
+    axis_slice,
+    basic,
+    dots_between,
+    expand,
+    getitem,
+    is_array,
+    masked_index,
+    narrowed,
+)
 from symgrad.trace.numpy.selected import Selected
 from symgrad.trace.state import Trace, tracing
 from symgrad.trace.tracer import Tracer, as_node, operand, record
@@ -52,12 +62,16 @@ def write(x: Tracer, index: Any, value: Any) -> None:
     refuse_argument(x)
     trace, index, value = x.owner, settled(index), settled(value)
     value = value if type(value) in {bool, int, float} else lift(value)  # a number stays weak: it must fit
+    if (by_mask := masked_index(x, index)) is not None:
+        made = masked(x, by_mask, value)
+        if by_mask.index is None:
+            assign(x, made)
+        else:
+            write(x, by_mask.index, Tracer(made, trace))
+        return
     if isinstance(index, Tracer) and index.dtype.kind == "b":
-        if (known := index.known()) is None:
-            assign(x, masked(x, index, value))
-            return
-        index = known
-    if type(value) is Selected:
+        index = index.known()
+    if isinstance(value, Selected):
         raise value.unknown("an assignment of it through something else than its mask")
     if is_mask(index, x) and np.ndim(value) == 0:
         source = operand(trace, value, x.dtype)
@@ -87,21 +101,30 @@ def is_mask(index: Any, x: Tracer) -> bool:
     return type(index) is np.ndarray and index.dtype.kind == "b" and index.shape == x.node.shape != ()
 
 
-def masked(x: Tracer, mask: Tracer, value: Any) -> Node:
-    """Return what ``x[mask] = value`` leaves in x, for a mask whose values are not known."""
-    trace = x.owner
-    mask = leading(mask, x)
-    if type(value) is Selected:
-        value = value.behind(mask)
-    elif np.shape(value) and not (len(np.shape(value)) <= x.ndim - mask.ndim):
-        raise MutationError(
-            "an assignment of an array through a traced mask: how many elements it takes depends on values",
-            line=user_line(), instead="x[mask] = array[mask], for an array of x's shape, or np.where(mask, array, x)",
-        )
+def masked(x: Tracer, by_mask: MaskedIndex, value: Any) -> Node:
+    """Return what a write through a mask whose values are not known leaves at all places of the mask."""
+    trace, mask, axis = x.owner, by_mask.mask, by_mask.axis
+    front = by_mask.front(x)
+    rank = front.ndim - mask.ndim + 1  # of what NumPy writes to
+    if isinstance(value, Selected):
+        value = value.laid(axis, rank).behind(mask)
+    elif np.ndim(value):
+        while np.ndim(value) > rank and shape_of(value)[0] == 1:  # as of all writes
+            value = value[0]
+        along = np.ndim(value) - rank + axis
+        if along >= 0:
+            if np.ndim(value) > rank or shape_of(value)[along] != 1:
+                raise MutationError(
+                    "an assignment of an array through a traced mask: how many elements it takes depends on values",
+                    line=user_line(),
+                    instead="x[mask] = array[mask], for an array of x's shape, or np.where(mask, array, x)",
+                )
+            value = np.take(value, 0, axis=along)
     source = Tracer(operand(trace, value, x.dtype), trace)
-    axes = tuple(range(mask.ndim, x.ndim))
-    wide: Any = np.expand_dims(mask, axes)
-    made: Any = np.where(wide, source, np.copy(x))
+    wide: Any = np.expand_dims(mask, tuple(range(mask.ndim, front.ndim)))
+    made: Any = np.where(wide, source, np.copy(front))
+    if by_mask.start:
+        made = np.moveaxis(made, tuple(range(mask.ndim)), tuple(range(by_mask.start, by_mask.start + mask.ndim)))
     return made.node  # type: ignore[no-any-return]
 
 

@@ -25,7 +25,7 @@ from symgrad.trace.constants import refuse_others
 from symgrad.trace.inplace.views import into
 from symgrad.trace.lines import located, user_line
 from symgrad.trace.nested import settled
-from symgrad.trace.numpy.selected import COUNTS, STACKS, Selected
+from symgrad.trace.numpy.selected import COUNTS, SELECTIONS, STACKS, Selected
 from symgrad.trace.remedies import OTHERWISE, asked_by, module_of, public_name, remedy, unanswered
 from symgrad.trace.state import Trace, active, unwatched
 from symgrad.trace.tracer import Tracer, in_force, kind_of, lift, numeric, operand
@@ -58,7 +58,7 @@ def answered(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
             if within else remedy(func),
         )
     for value in (*args, *kwargs.values(), *(args[0] if func in STACKS and type(args[0]) in {list, tuple} else ())):
-        if type(value) is Selected:
+        if type(value) in SELECTIONS:
             return value.call(func, args, kwargs)
     refuse_others(args)
     refuse_others(kwargs.values())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -13,9 +13,10 @@ from symgrad.ops.arrays.indexing import gather as picked
 from symgrad.ops.arrays.joining import holds_traced, lift
 from symgrad.ops.arrays.views import expand_dims, slice_
 from symgrad.ops.declare.forms import is_traced
+from symgrad.ops.numpy.sets import count_up
 from symgrad.trace.lines import user_frame, user_line
 from symgrad.trace.nested import settled
-from symgrad.trace.numpy.selected import Selected
+from symgrad.trace.numpy.selected import Selected, Turned
 from symgrad.trace.state import unwatched
 from symgrad.trace.tracer import Extent, Tracer, as_array, outcome, viewing
 
@@ -40,11 +41,9 @@ def getitem(x: Tracer, index: Any) -> Any:
         steps = None if lengths is None or frame is None else lengths.part(x, index, frame)
         if steps is not None:
             return steps
-    if hasattr(index, "__symgrad_bind__") and type(index) is not Extent and index.dtype.kind == "b":
-        known = index.known()
-        if known is None:
-            return Selected(x, leading(index, x))  # a mask whose values are not known
-        index = known
+    if (by_mask := masked_index(x, index)) is not None:
+        front, mask = by_mask.front(x), by_mask.mask
+        return Turned(front, mask, by_mask.axis) if by_mask.axis else Selected(front, mask)
     x, index = through_windows(x, index)
     items = index if isinstance(index, tuple) else (index,)
     entries = expand(x, index)
@@ -99,15 +98,72 @@ def through_windows(x: Tracer, index: Any) -> tuple[Tracer, Any]:
     return x, tuple(items) if isinstance(index, tuple) else items[0]
 
 
-def leading(mask: Any, x: Tracer) -> Any:
-    """Check that a mask has the shape of an array's first axes."""
-    have, want = mask.node.shape, x.node.shape[: mask.ndim]
-    if have != want or (x.ndim and not mask.ndim):
-        raise IndexOutOfBounds(
-            f"boolean index did not match indexed array: its shape is {have} and the array's there {want}",
-            line=user_line(),
+class MaskedIndex(NamedTuple):
+    """An index with a mask whose values are not known.
+
+    Attributes:
+        mask: the mask; flat where the index names it several times, which means its true places in all of these axes.
+        index: the same index by all places of the mask; None where these are the whole array.
+        start: which axis of what that gives is the mask's first one.
+        axis: which axis of NumPy's result has the elements that the mask selects.
+    """
+
+    mask: Tracer
+    index: Any
+    start: int
+    axis: int
+
+    def front(self, x: Tracer) -> Any:
+        """Return all places of an array, the axes of the mask in front."""
+        every: Any = x if self.index is None else getitem(x, self.index)
+        rank = self.mask.ndim
+        axes = tuple(range(self.start, self.start + rank))
+        return np.moveaxis(every, axes, tuple(range(rank))) if self.start else every
+
+
+def masked_index(x: Tracer, index: Any) -> MaskedIndex | None:
+    """Take a mask whose values are not known out of an index; None where there is none."""
+    items = list(index) if type(index) is tuple else [index]
+    masks = [is_traced(i) and type(i) is not Extent and type(i) is not Selected and i.dtype.kind == "b" for i in items]
+    unknown = [k for k, is_mask in enumerate(masks) if is_mask and items[k].known() is None]
+    if not unknown:
+        return None
+    mask, first = items[unknown[0]], unknown[0]
+    arrays = [k for k, i in enumerate(items) if k not in unknown and isinstance(i, (list, np.ndarray)) and np.ndim(i)]
+    if arrays or any(items[k].node is not mask.node for k in unknown):
+        raise ConcretizationError(
+            "a traced mask beside another mask or an array: NumPy pairs their elements, and how many the mask has "
+            "depends on values", line=user_line(),
+            instead="x[mask][:, ids] for all pairs, and x[...] = np.where(mask[:, None] & other, value, x) of writes",
         )
-    return mask
+    widths = [0 if i is None or i is Ellipsis else mask.ndim if k in unknown else 1 for k, i in enumerate(items)]
+    rest = x.ndim - sum(widths)
+    if not any(i is Ellipsis for i in items):
+        items, widths = [*items, Ellipsis], [*widths, 0]
+    widths = [rest if i is Ellipsis else width for i, width in zip(items, widths, strict=True)]
+    for k in unknown:
+        have, want = mask.node.shape, x.node.shape[(axis := sum(widths[:k])) : axis + mask.ndim]
+        if have != want or rest < 0 or (x.ndim and not mask.ndim):
+            raise IndexOutOfBounds(
+                f"boolean index did not match indexed array: its shape is {have} and the array's there {want}",
+                line=user_line(),
+            )
+    start = sum(
+        1 if i is None else width for i, width in zip(items[:first], widths, strict=False)
+        if i is None or i is Ellipsis or isinstance(i, slice)
+    )
+    advanced = [k for k, i in enumerate(items) if i is not None and i is not Ellipsis and not isinstance(i, slice)]
+    apart = advanced[-1] - advanced[0] >= len(advanced)  # what they give stands in front then
+    if len(unknown) > 1:
+        open_ = mask.ndim == 1 and not is_static(mask.node.shape)
+        places = [count_up(mask, mask.node.shape[0])] if open_ else [np.ravel(one) for one in np.indices(mask.shape)]
+        flat: Any = np.ravel(mask)
+        for k in reversed(unknown):
+            items[k : k + 1] = places
+        return MaskedIndex(flat, tuple(items), 0 if apart else start, 0 if apart else start)
+    items[first : first + 1] = [slice(None)] * mask.ndim
+    whole = all(i is Ellipsis or (isinstance(i, slice) and i == slice(None)) for i in items)
+    return MaskedIndex(mask, None if whole else tuple(items), start, 0 if apart else start)
 
 
 def expand(x: Tracer, index: Any) -> list[Any]:

@@ -553,7 +553,10 @@ def extract(condition: Any, arr: Any) -> Any:
 def ix_(*args: Any) -> Any:
     """As `numpy.ix_`."""
     if any(is_traced(given) and given.dtype.kind == "b" for given in map(lift, args)):
-        raise UnsupportedError("np.ix_ of a traced mask, which names as many places as it has true ones")
+        raise UnsupportedError(
+            "np.ix_ of a traced mask, which names as many places as it has true ones",
+            instead="x[...] = np.where(mask[:, None] & mask, value, x) of writes; x[mask][:, ids] of reads",
+        )
     return _ix(*args)
 
 

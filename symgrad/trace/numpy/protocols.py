@@ -26,7 +26,7 @@ from symgrad.trace.lines import is_user_code, located, on_users_line, user_line
 from symgrad.trace.nested import settled, touches
 from symgrad.trace.numpy.answers import GIVES_ARRAYS, answered, call_ufunc
 from symgrad.trace.numpy.indexing import getitem
-from symgrad.trace.numpy.selected import REDUCTIONS, Selected
+from symgrad.trace.numpy.selected import REDUCTIONS, SELECTIONS
 from symgrad.trace.tracer import SEQUENCES, Tracer, as_array, kind_of, lift
 
 
@@ -81,7 +81,7 @@ def _array_ufunc(self: Tracer, ufunc: np.ufunc, method: str, *inputs: Any, **kwa
         return call_ufunc(self.owner, ufunc, inputs)
     if any(type(i) is LocalArray for i in (*inputs, *kwargs.values(), *(kwargs.get("out") or ()))):
         return local_ufunc(ufunc, method, inputs, kwargs)
-    if any(type(i) is Selected for i in inputs):
+    if any(type(i) in SELECTIONS for i in inputs):
         return NotImplemented
     out = kwargs.pop("out", None)
     if ufunc.nout > 1 and out is not None:
@@ -221,7 +221,7 @@ def _binary(ufunc: np.ufunc, *, swapped: bool = False) -> Callable[[Tracer, Any]
     is_power = ufunc is np.power and not swapped
 
     def operator(self: Tracer, other: Any) -> Any:
-        if getattr(type(other), "__array_ufunc__", True) is None or type(other) is Selected or is_sparse(type(other)):
+        if getattr(type(other), "__array_ufunc__", True) is None or type(other) in SELECTIONS or is_sparse(type(other)):
             return NotImplemented
         if ufunc is np.multiply and self.is_number and self.dtype.kind in "iu" and issubclass(type(other), SEQUENCES):
             return other * self.as_index()

@@ -50,9 +50,11 @@ class Selected(np.lib.mixins.NDArrayOperatorsMixin):
         mask: the mask, of the shape of the array's first axes.
         line: where it was made.
         maker: the function of NumPy's that gave it; None for an index.
+        axis: along which axis its elements were selected.
     """
 
     maker: Any = None
+    axis = 0
 
     __hash__ = None  # type: ignore[assignment]  # as of NumPy's arrays
     __class__ = np.ndarray  # type: ignore[assignment]  # what isinstance() sees
@@ -156,7 +158,7 @@ class Selected(np.lib.mixins.NDArrayOperatorsMixin):
     @property
     def T(self) -> Selected:  # noqa: N802 - NumPy's name
         """Its transpose: of rows a factor of products that sum over them."""
-        return Turned(self.values, self.mask) if self.ndim == 2 else self
+        return Turned(self.values, self.mask, 1) if self.ndim == 2 else self
 
     def is_shape(self, shape: Any) -> bool:
         """Whether a shape for `np.reshape` is that of as many elements as there are."""
@@ -182,6 +184,15 @@ class Selected(np.lib.mixins.NDArrayOperatorsMixin):
             return self  # so it is
         at = np.searchsorted(np.cumsum(mask), places + 1)
         return self.again(gather(values, np.minimum(at, mask.shape[0] - 1), axes=(0,)), places < np.sum(mask))
+
+    def laid(self, axis: int, ndim: int) -> Selected:
+        """Return it as it broadcasts to `ndim` axes, of which the selected one, the `axis`-th, is put in front."""
+        new = axis - self.axis
+        if new < 0 or self.ndim - self.axis != ndim - axis:
+            raise self.unknown("what is selected along one axis, beside another axis")
+        rank, values = self.mask.ndim, self.values
+        made: Any = np.expand_dims(values, tuple(range(rank, rank + new))) if new else values
+        return Selected(made, self.mask)
 
     def behind(self, mask: Tracer) -> Any:
         """Return an array that has the elements where a mask has its true ones, of which there are as many."""
@@ -262,10 +273,14 @@ class Selected(np.lib.mixins.NDArrayOperatorsMixin):
         result = ufunc(*map(self._operand, inputs))
         if out is None:
             return self.again(result)
+        self.values = store(self._whole(), result, ufunc.__name__)
+        return self
+
+    def _whole(self) -> Tracer:
+        """Return its values, to be written into."""
         whole = Tracer(self.values.node, self.values.owner)
         whole.is_array = True
-        self.values = store(whole, result, ufunc.__name__)
-        return self
+        return whole
 
     def _operand(self, item: Any) -> Any:
         """Return the values of what the same mask selects; anything else is the same for each element."""
@@ -431,23 +446,96 @@ def of_some(made: Any, mask: Any) -> Any:
 
 
 class Turned(Selected):
-    """The transpose of rows that a mask selects."""
+    """What a mask selects along another axis than the first: ``x[:, mask]``, and the transpose of rows.
+
+    Its values have the axes of the mask in front, as those of any selection.
+    """
+
+    def __init__(self, values: Tracer, mask: Tracer, axis: int) -> None:
+        super().__init__(values, mask)
+        self.axis = axis
+
+    @property
+    def shape(self) -> tuple[Any, ...]:
+        """The extents, that of the selected axis a traced number."""
+        count, *others = super().shape
+        return (*others[: self.axis], count, *others[self.axis :])
+
+    @property
+    def T(self) -> Selected:  # noqa: N802 - NumPy's name
+        """The rows that it is the transpose of."""
+        if self.ndim != 2:
+            raise self.unknown("the transpose of it")
+        return Selected(self.values, self.mask)
+
+    def again(self, values: Tracer, mask: Any = None) -> Selected:
+        """Return what the same mask selects of other values, laid as these."""
+        return Turned(values, self.mask if mask is None else mask, self.axis)
+
+    def __getitem__(self, index: Any) -> Any:
+        """Take integers and slices of its axes."""
+        items = [*settled(index if type(index) is tuple else (index,))]
+        items += [slice(None)] * (self.ndim - len(items))
+        if len(items) > self.ndim or not all(isinstance(i, (slice, int, np.integer)) for i in items):
+            raise self.unknown("an index of it by more than integers and slices")
+        key = (items[self.axis], *items[: self.axis], *items[self.axis + 1 :])
+        made = Selected(self.values, self.mask)[key]
+        axis = sum(isinstance(i, slice) for i in items[: self.axis])
+        return Turned(made.values, made.mask, axis) if type(made) is Selected and axis else made
+
+    def _in_front(self, item: Any) -> Any:
+        """Lay what it is computed with as its own values are laid."""
+        if not hasattr(item, "__array_ufunc__") and not isinstance(item, (list, tuple)):
+            return item
+        item = lift(settled(item))
+        if isinstance(item, Selected):
+            return item.laid(self.axis, self.ndim)
+        along = item.ndim - self.ndim + self.axis
+        if along < 0:
+            return item
+        if item.ndim > self.ndim or item.shape[along] != 1:
+            raise self.unknown("arithmetic with an array")
+        return np.take(item, 0, axis=along)
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        """Multiply it with what the same mask selects."""
+        """Apply a ufunc to every element; multiply the transpose of rows with what the same mask selects."""
         given = [value for value in inputs if isinstance(value, Selected) and value.mask.node is self.mask.node]
         if ufunc is np.matmul and method == "__call__" and not kwargs and [*map(type, given)] == [Turned, Selected]:
             left, right = [np.where(wide, x, np.zeros((), x.dtype)) for x, wide in (one.rows() for one in given)]
             return np.matmul(left.T, right)
-        raise self.unknown("arithmetic with its transpose")
+        if method == "reduce" and ufunc in REDUCTIONS:
+            return super().__array_ufunc__(ufunc, method, *inputs, **kwargs)
+        if method != "__call__" or ufunc.signature is not None:
+            raise self.unknown(f"np.{ufunc.__name__} of its transpose")
+        out = kwargs.pop("out", None)
+        made = ufunc(*map(self._in_front, inputs), **kwargs)
+        if out is None:
+            return self.again(made.values, made.mask)
+        if out != (self,):
+            raise self.unknown("out= of it")
+        self.values = store(self._whole(), made.values, ufunc.__name__)
+        return self
 
     def call(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Answer `np.dot`, `np.matmul` and the covariance."""
+        """Answer `np.dot`, `np.matmul`, the covariance, functions of each element, and sums along the selected axis."""
         if func in {np.cov, np.corrcoef}:
             return super().call(func, args, kwargs)
         if func in _OF_ROWS:
             return self.__array_ufunc__(np.matmul, "__call__", *args, **kwargs)
-        raise self.unknown(f"np.{func.__name__} of its transpose")
+        if func in _OF_EACH:
+            made = func(*map(self._in_front, args), **{name: self._in_front(value) for name, value in kwargs.items()})
+            return self.again(made.values, made.mask)
+        axis = kwargs.get("axis", args[1] if len(args) > 1 else None)
+        totals = func in REDUCTIONS.values() or func in _TOTALS
+        along = axis is None or axis % self.ndim == self.axis
+        if not totals or not args or args[0] is not self or len(args) > 2 or not along:
+            raise self.unknown(f"np.{func.__name__} of its transpose")
+        one = Selected(self.values, self.mask)
+        made = func(one, **kwargs | {"axis": None if axis is None else 0})
+        return np.moveaxis(made, 0, self.axis) if kwargs.get("keepdims") and axis is not None else made
+
+
+SELECTIONS = frozenset({Selected, Turned})
 
 
 def _in_step(*given: Any) -> tuple[Any, ...]:
@@ -496,6 +584,9 @@ _IN_TERMS = frozenset({
 
 _OF_SOME = frozenset({np.quantile, np.percentile})
 """What NumPy refuses of no elements, beside extrema and means of weights."""
+
+_TOTALS = frozenset({np.mean, np.var, np.std, np.median})
+"""What is made of all elements along an axis, beside what ufuncs reduce to."""
 
 _SKIPPING: dict[Any, Any] = {np.median: np.nanmedian, np.percentile: np.nanpercentile, np.quantile: np.nanquantile}
 """What leaves out NaN, in the place of what gives NaN then."""
