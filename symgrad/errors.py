@@ -6,6 +6,7 @@ Each class subclasses `SymgradError` and the built-in a NumPy user expects, so t
 
 from __future__ import annotations
 
+import signal
 import sys
 import threading
 import warnings
@@ -13,6 +14,23 @@ from types import FrameType, TracebackType
 from typing import NamedTuple
 
 import numpy as np
+
+
+def interrupts(error: BaseException) -> bool:
+    """Whether an exception has nothing to do with what ran: a signal's handler raised it, as of timeouts, or no memory.
+
+    What NumPy raises of an array that is too large is the code's own.
+    """
+    codes = set()
+    for handler in [*map(signal.getsignal, signal.valid_signals())]:
+        call = getattr(handler, "func", handler)  # of a partial one
+        if callable(call):
+            call = call if hasattr(call, "__code__") else type(call).__call__
+            codes.add(getattr(call, "__code__", None))
+    at = error.__traceback__
+    while at is not None and at.tb_frame.f_code not in codes:
+        at = at.tb_next
+    return at is not None or type(error) is MemoryError
 
 
 class Line(NamedTuple):

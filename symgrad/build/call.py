@@ -17,6 +17,7 @@ the arguments must have, those of the results, the workspace, and the words that
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 import threading
@@ -34,7 +35,7 @@ from symgrad.build.load import Library, ffi
 from symgrad.build.pool import BLOCK_LEAST, pooled
 from symgrad.build.threads import changes, threads
 from symgrad.errors import FAILED, IndexOutOfBounds, LinAlgError, Line, Missed, SymgradError
-from symgrad.ir.evaluate import evaluate, stray_index
+from symgrad.ir.evaluate import evaluate, in_time, stray_index, until
 from symgrad.ir.index.shapes import Shape, bare, is_static
 from symgrad.ir.program import Program
 from symgrad.ir.requirements import REMEMBERED, require, unmet
@@ -171,9 +172,9 @@ class WorkerCall:
                 self.done.acquire(timeout=PATIENCE)
 
     def result(self) -> int:
-        """Wait for it; what a signal's handler raises, such as KeyboardInterrupt, ends the wait."""
+        """Wait for it; what a signal's handler raises, such as KeyboardInterrupt, ends the wait, as `within` does."""
         while not self.done.acquire(timeout=PATIENCE):
-            pass
+            in_time()
         if self.error is not None:
             raise self.error
         return self.code
@@ -186,7 +187,8 @@ def interruptible(function: Callable[..., int], *arguments: Any) -> int:
     may call functions too) it is called directly.
     """
     global _jobs, _latest  # noqa: PLW0603 - the worker is the process's
-    if threading.get_ident() != threading.main_thread().ident or sys.is_finalizing():
+    main = threading.get_ident() == threading.main_thread().ident
+    if not (main or until.get() < math.inf) or sys.is_finalizing():
         return function(*arguments, ffi.NULL)
     if _jobs is None:
         from queue import SimpleQueue
@@ -531,6 +533,8 @@ class Call:
         if not self.is_compiled:
             return self.interpreted(arrays)
         plan = self.planned(arrays)
+        if until.get() < math.inf and self.interface.polled:
+            plan = replace(plan, function=partial(interruptible, self.library.function), last=())
         pointers = [
             ffi.from_buffer(kind, np.asarray(array, order="F").T if port.fortran else np.asarray(array, order="C"))
             for array, kind, port in zip(arrays, self._inputs, self.interface.inputs, strict=True)

@@ -15,14 +15,17 @@ import numpy as np
 
 from symgrad.emit.functions import core_argument, header_type
 from symgrad.errors import ArgumentValueError, Missed, SymgradError
-from symgrad.ir.evaluate import SIZES, concrete
+from symgrad.ir.evaluate import SIZES, concrete, within
 from symgrad.ir.index.shapes import bare, symbol
+from symgrad.ir.program import Program
+from symgrad.ops.control import while_
 from symgrad.render.package import CaseView, DifferenceView, NumbersView
 from symgrad.render.printer import c_literal
 
 if TYPE_CHECKING:
     from symgrad.emit.derive import Arrays, Derivative, Paths
     from symgrad.emit.functions import Exported
+    from symgrad.ir.node import Node
 
 Shapes = Mapping[str, tuple[tuple[int, ...], np.dtype[Any]]]
 Generator = np.random.Generator
@@ -55,6 +58,10 @@ TOLERANCE = {"f8": 1e-6, "f4": 2e-2}
 RELATIVE = {False: "1e-9", True: "1e-4"}
 """How far a number may be off, relative to itself and to the largest one of its array, on another machine: where
 nothing is single precision, and where something is."""
+
+SECONDS, ENDLESS = 1.0, 8
+"""How long a call at drawn arguments may take where a loop may never end, and after how many that were too long no more
+are tried."""
 
 RECORDED = 80
 """Of a result with more numbers than this, every so many-th is recorded."""
@@ -188,6 +195,28 @@ class Runner:
         self.signature, self.outputs = lowered.signature, outputs
         entries = [path.entry or path.compile()._ran() for path in lowered.each]  # noqa: SLF001 - its compilation
         self._paths = [entry.call.flat for entry in entries]  # without the user's structures
+        self._endless = next((node for path in lowered.each for node in _endless(path.program)), None)
+        self._stopped = 0
+
+    def drawn(self, inputs: Mapping[str, np.ndarray[Any, Any]]) -> tuple[Arrays, int]:
+        """Call it with arguments for which a loop of any number of rounds may never end.
+
+        Raises:
+            ArgumentValueError: the call was stopped, or so many were before.
+        """
+        if self._endless is None:
+            return self(inputs)
+        if self._stopped < ENDLESS:
+            try:
+                with within(SECONDS):
+                    return self(inputs)
+            except TimeoutError:
+                self._stopped += 1
+        raise ArgumentValueError(
+            f"a loop had not ended after {SECONDS:g} seconds at arguments that were drawn for a recorded call",
+            line=self._endless.line, instead="examples=[...] of arguments for which it ends, or a bound on its "
+            "rounds: sg.while_loop(..., max_steps=100)",
+        )
 
     def __call__(self, inputs: Mapping[str, np.ndarray[Any, Any]]) -> tuple[Arrays, int]:
         """Call it with what it takes of `inputs`; return the number of its path, too.
@@ -209,6 +238,17 @@ class Runner:
         raise refused
 
 
+def _endless(program: Program) -> Iterator[Node]:
+    """Yield the loops of any number of rounds, also those of programs that a program holds."""
+    for node in program.nodes():
+        if node.op is while_ and node.param("most") is None:
+            yield node
+        for held in node.named.values():
+            for one in held if isinstance(held, tuple) else (held,):
+                if isinstance(one, Program):
+                    yield from _endless(one)
+
+
 def _shapes_at(extents: Mapping[str, int], names: Iterable[str], of: Iterable[Any]) -> Shapes:
     """Evaluate the shapes of specs, or of nodes, at some extents."""
     sizes = {symbol(name): value for name, value in extents.items()}
@@ -216,10 +256,10 @@ def _shapes_at(extents: Mapping[str, int], names: Iterable[str], of: Iterable[An
 
 
 def recorded(made: Exported, run: Runner, given: Mapping[str, int], seed: int, *, threads: bool) -> list[RecordedCall]:
-    """Record calls at several extents, some `given`, at the arguments of a few tried that give the most finite numbers.
+    """Record the examples, or calls at several extents, some `given`, at drawn arguments.
 
-    Examples come first, and are all where a call may take no path. What the function raises is raised where it refuses
-    the arguments of every call.
+    Of the few that are tried for each, those count that give the most finite numbers. What the function raises is
+    raised where it refuses the arguments of every call.
     """
     signature, program = made.derivative.lowered.signature, made.derivative.lowered.program
     paths, calls = made.derivative.lowered, list[RecordedCall]()
@@ -228,7 +268,7 @@ def recorded(made: Exported, run: Runner, given: Mapping[str, int], seed: int, *
         if all(call.path != path for call in calls) or sum(a.size for a in inputs.values()) <= MOST:
             sizes = {str(name): size for name, size in paths.extents(inputs).items()}
             calls.append(RecordedCall(sizes, inputs, results, {}, path))
-    if made.branched:
+    if calls:
         return calls
     refused: SymgradError | IndexError | None = None
     every: list[Any] = [dim for spec in signature.specs for dim in spec.shape if type(dim) is not int]
@@ -245,7 +285,7 @@ def recorded(made: Exported, run: Runner, given: Mapping[str, int], seed: int, *
         for attempt in range(TRIES):
             try:
                 inputs, formulas = _draw_arguments(wanted, _intervals(attempt, wanted, rng), rng)
-                results, _ = run(inputs)
+                results, _ = run.drawn(inputs)
             except MemoryError as error:
                 raise ArgumentValueError(
                     "the arguments of a recorded call do not fit into memory",
@@ -286,15 +326,15 @@ def never_finite(calls: Sequence[RecordedCall]) -> list[str]:
 def differences(of: Derivative, run: Runner, calls: Sequence[RecordedCall], seed: int) -> FiniteDifference | None:
     """Find arguments at which finite differences agree with what is emitted; None where they do at none.
 
-    They are those of `calls` where each path has calls of its own, else others with the extents of the first one.
+    They are those of `calls` where these are examples, else others with the extents of the first one.
     """
     assert of.base is not None  # noqa: S101 - differences are of something
     base, rng = Runner(of.base, of.base_outputs), np.random.default_rng(seed)
     for attempt in range(TRIES):
-        at = calls[attempt % len(calls) if of.lowered.branched else 0]
+        at = calls[attempt % len(calls) if of.lowered.examples else 0]
         wanted = _shapes_at(at.extents, of.lowered.signature.names, of.lowered.signature.specs)
         where = _intervals(attempt, wanted, rng)
-        inputs, formulas = (at.inputs, at.formulas) if of.lowered.branched else _draw_arguments(wanted, where, rng)
+        inputs, formulas = (at.inputs, at.formulas) if of.lowered.examples else _draw_arguments(wanted, where, rng)
         sides = {name: INTERVALS[0]._replace(dominant=where[name].dominant) for name in of.wrt}
         directions, along = _draw_arguments({name: wanted[name] for name in of.wrt}, sides, rng)
         if of.form == "push":
@@ -304,9 +344,9 @@ def differences(of: Derivative, run: Runner, calls: Sequence[RecordedCall], seed
         kind = "f4" if of.narrow else "f8"
         step = STEP[kind] / max(1.0, sqrt(sum(a.size for a in directions.values())) / 4)
         try:
-            outputs, path = run(inputs)
+            outputs, path = run.drawn(inputs)
             call = RecordedCall(at.extents, inputs, outputs, formulas, path)
-            both = tuple([base({**inputs, **{
+            both = tuple([base.drawn({**inputs, **{
                 name: (inputs[name] + sign * step * a).astype(inputs[name].dtype) for name, a in directions.items()
             }}) for sign in (1.0, -1.0)])
             found = FiniteDifference(call, both, directions, along, step, TOLERANCE[kind])

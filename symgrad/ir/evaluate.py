@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,6 +24,26 @@ Found = tuple[int, tuple[int, ...]]
 
 SIZES = (5, 3, 4, 2, 6, 7)
 """What unknown extents are where numbers are needed, in the order in which they appear."""
+
+
+until: ContextVar[float] = ContextVar("until", default=math.inf)
+"""When a call must have ended, by `time.monotonic`."""
+
+
+@contextmanager
+def within(seconds: float) -> Iterator[None]:
+    """Let calls of loops that may never end raise TimeoutError after so many seconds, in C and here."""
+    before = until.set(time.monotonic() + seconds)
+    try:
+        yield
+    finally:
+        until.reset(before)
+
+
+def in_time() -> None:
+    """Raise TimeoutError where a call should have ended."""
+    if time.monotonic() > until.get():
+        raise TimeoutError
 
 
 def extents(

@@ -11,6 +11,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from symgrad.errors import FAILED, LEADING_ZERO, NEGATIVE_POWER, NOT_FINITE, NOT_NUMBERS, Missed, ShapeError
+from symgrad.ir.evaluate import in_time
 from symgrad.ir.graphs import in_turn, reachable
 from symgrad.ir.index.notation import Access, Body, How, Number, Role, Statement, Temporary, axes_of
 from symgrad.ir.index.shapes import Dim, Shape
@@ -222,6 +223,7 @@ def _while_evaluate(*arrays: Any, test: Any, body: Any, fixed: int, most: int | 
         for rows, y in zip(stacked, found[len(state) :], strict=True):
             rows[steps] = y
         steps += 1
+        in_time()
     if not steps and most is not None:
         stacked = [np.zeros((most, *shape), dtype) for shape, dtype in getattr(body, "results", ())[len(state) :]]
     return [np.int64(steps), *state, *stacked]

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import signal
 import threading
 import time
+from functools import partial
 
 import numpy as np
 import pytest
@@ -12,6 +14,7 @@ import pytest
 import symgrad as sg
 from symgrad.build import call as interrupt
 from symgrad.build.call import WorkerCall, interruptible
+from symgrad.errors import interrupts
 from tests.build.sources import finish
 from tests.table import INTERPRETED
 
@@ -237,3 +240,72 @@ def test_the_children_of_a_fork_have_no_worker():
     if child == 0:
         os._exit(0 if interrupt._jobs is None and interrupt._latest is None else 1)
     assert os.waitpid(child, 0)[1] == 0
+
+
+class Timeout(Exception):  # noqa: N818 - as people's timeouts are
+    def __call__(self, *_):
+        raise self
+
+
+def ended(*_):
+    raise Timeout
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGUSR1"), reason="of POSIX")
+@pytest.mark.parametrize("handler", [ended, Timeout(), Timeout().__call__, partial(ended, 1)])
+def test_what_a_handler_raises_while_loops_are_traced_is_raised(handler):
+    """A timeout in any run of the function, also in those that try what a loop is, is no answer of that run."""
+    runs, at = [0], [0]
+
+    def passed():
+        runs[0] += 1
+        if runs[0] == at[0]:
+            signal.raise_signal(signal.SIGUSR1)
+
+    def branching(x):
+        passed()
+        total = 0.0
+        while x > 1:
+            x = x / 2 if x > 8 else x / 4
+            total = total + x
+        return total
+
+    before = signal.signal(signal.SIGUSR1, handler)
+    try:
+        sg.jit(branching)(1e4)
+        several = runs[0]
+        assert several > 1
+        for k in range(1, several + 1):
+            runs[0], at[0] = 0, k
+            with pytest.raises(Timeout):
+                sg.jit(branching)(1e4)
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+
+
+def test_what_has_nothing_to_do_with_what_ran():
+    assert interrupts(MemoryError())
+    assert not interrupts(ValueError())
+    with pytest.raises(MemoryError) as caught:  # which the code's own number asked for
+        np.zeros(1 << 50)
+    assert not interrupts(caught.value)
+
+
+def test_ops_are_declared_after_their_import_was_broken_off(python):
+    code = (
+        "import numpy as np\nimport symgrad as sg\nfrom symgrad.ops.declare import forms\n"
+        "from symgrad.ops import load\n"
+        "class Breaking(dict):\n"
+        "    count = 0\n"
+        "    def setdefault(self, *pair):\n"
+        "        self.count += 1\n"
+        "        if self.count in (20, 90):\n"
+        "            raise KeyboardInterrupt\n"
+        "        return super().setdefault(*pair)\n"
+        "forms._DECLARING = Breaking()\n"
+        "for _ in range(2):\n"
+        "    try:\n        load()\n"
+        "    except KeyboardInterrupt:\n        print('ended')\n"
+        "print(sg.grad(lambda x: np.sum(np.sin(x)))(np.zeros(2)))\n"
+    )
+    assert finish(python(code))[0].splitlines() == ["ended"] * 2 + ["[1. 1.]"]

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 import shutil
+import sys
 
 import numpy as np
 import pytest
 
 import symgrad as sg
 from symgrad.emit.record import INTERVALS, Formula, extents_of_cases
+from symgrad.ir.evaluate import within
 from tests.emit.conftest import make
 
 pytestmark = pytest.mark.skipif(shutil.which("make") is None, reason="needs make")
@@ -140,3 +142,47 @@ def test_threads_share_a_recorded_call(tmp_path):
     path.write_text(text.replace(" * t / threads * ", " * (t + t) / threads * "))
     code, said = check(package, "WARNINGS=")
     assert code != 0, said
+
+
+def root(a):
+    return sg.while_loop(lambda x: np.abs(x * x - a) > 0, lambda x: 0.5 * (x + a / x), 1.0 + 0.0 * a)  # seldom ends
+
+
+@pytest.mark.parametrize("fun", [root, lambda a: np.sum(sg.vmap(root)(a))])
+def test_a_loop_that_does_not_end_at_drawn_arguments(fun, tmp_path, monkeypatch):
+    """The examples are the recorded calls then; without some it is said, and what has ended once is recorded."""
+    monkeypatch.setattr(sys.modules["symgrad.emit.record"], "SECONDS", 0.2)
+    shape = () if fun is root else (3,)
+    specs, ends = {"a": f"f64{[*shape]}"}, np.full(shape, 4.0)
+    package = sg.emit(fun, specs, tmp_path / "ends", what="value", examples=[(ends,)])
+    text = (package.folder / "test_ends.c").read_text()
+    assert "want_value[] = { 2.0 };" in text or "want_value[] = { 6.0 };" in text
+    assert text.count("want_value[]") == 1
+    assert check(package)[0] == 0
+    negative = INTERVALS[0]._replace(low=-2.0, high=-1.0)
+    monkeypatch.setattr(sys.modules["symgrad.emit.record"], "INTERVALS", (negative,) * 8)
+    said = r"a loop had not ended(.|\n)*test_recorded(.|\n)*while_loop(.|\n)*examples="
+    with pytest.raises(sg.SymgradError, match=said):
+        sg.emit(fun, specs, tmp_path / "ends", what="value")
+
+
+def test_finite_differences_of_a_loop_that_does_not_end(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys.modules["symgrad.emit.record"], "SECONDS", 0.2)
+    monkeypatch.setattr(sys.modules["symgrad.emit.record"], "ENDLESS", 2)
+
+    def exact(a):
+        return sg.while_loop(lambda x: x != 8.0, lambda x: x + x, a)
+
+    with pytest.warns(sg.SymgradWarning, match="finite differences of exact.. agree nowhere"):
+        package = sg.emit(exact, {"a": "f64[]"}, tmp_path / "powers", examples=[(np.array(1.0),)])
+    assert check(package)[0] == 0
+
+
+@pytest.mark.parametrize("compiler", [None, "none"])
+def test_calls_that_are_too_long_are_ended(compiler):
+    compiled = sg.jit(root, options=sg.Options(compiler=compiler))
+    lowered = compiled.lower(sg.Spec((), np.dtype(float)))
+    call = lowered.compile()._ran().call
+    assert call.flat([np.float64(4.0)])[0] == 2.0
+    with within(0.1), pytest.raises(TimeoutError):
+        call.flat([np.float64(-1.0)])

@@ -20,7 +20,7 @@ import weakref
 from array import array
 from collections import ChainMap, Counter, OrderedDict, UserDict, UserList, UserString, defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import cached_property, partial, wraps
@@ -32,7 +32,7 @@ from typing import Any
 import numpy as np
 
 from symgrad.api.call.reads import EVERY, SHOWN, WHOLE, Import, Paths, code_reads, names_of
-from symgrad.errors import SymgradError, warn_once
+from symgrad.errors import SymgradError, interrupts, warn_once
 from symgrad.ops.declare.forms import COMPILED, is_traced
 from symgrad.trace.constants import is_sparse, means_more
 from symgrad.trace.control.branches import Branches
@@ -670,8 +670,7 @@ class _Survey:
                 self.place(slot, shown, paths)
                 continue
             if type(own) is dict and holders and _is(vars(holders[0])[name], cached_property) and not module:
-                with suppress(Exception):  # the function meets it where it reads it
-                    getattr(value, name)  # from now on an attribute, which who deletes it has computed anew
+                _asked(value, name)  # from now on an attribute, which who deletes it has computed anew
             missed = answers or name in self.texts or name in direct
             if type(own) is dict and (name in own or holders or missed):
                 self.place(Slot(own, name, own.get, own.__setitem__), shown, paths)
@@ -726,8 +725,10 @@ def _asked(value: Any, name: str) -> Any:
     """Return an attribute of what may have code of its own for it; None where there is none, or that raises."""
     try:
         return getattr(value, name, None)
-    except Exception:  # noqa: BLE001 - the function meets it where it asks
-        return None
+    except Exception as error:
+        if interrupts(error):
+            raise
+        return None  # the function meets it where it asks
 
 
 def _variables(value: Any) -> Any:
@@ -755,8 +756,11 @@ def _holding(value: Any) -> tuple[Any, ...] | None:
     if issubclass(kind, (array, bytearray, memoryview)):
         return kind, bytes(value)
     if issubclass(kind, Mapping) and kind not in _DICTS:
-        with suppress(Exception):  # of its own code, which may not be ready: then it is known as an object
+        try:
             return kind, _holdings(value), _holdings(value.values())
+        except Exception as error:  # of its own code, which may not be ready: then it is known as an object
+            if interrupts(error):
+                raise
     return _kept(value) if _is_made_of_library(kind) else None
 
 

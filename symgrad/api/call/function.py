@@ -12,7 +12,6 @@ import types
 import weakref
 from collections import Counter
 from collections.abc import Callable, Container, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, ParamSpec, TypeVar
 
@@ -35,6 +34,7 @@ from symgrad.errors import (
     ShapeError,
     SymgradError,
     ToolchainError,
+    interrupts,
     warn,
 )
 from symgrad.ir.evaluate import evaluate
@@ -415,7 +415,9 @@ class Function(Generic[P, R]):
             raise self._too_many(entry, number)
         try:
             made = self._compile(entry.signature, entry.call.alone, call.leaves, told)
-        except Exception:
+        except Exception as error:
+            if interrupts(error):
+                raise
             key = Key(call.tree, call.kinds, call.statics and told_apart(call.statics), self._state())
             sizes, extents = self._sizes.get(key.ranks()), key.extents()
             if sizes is None or extents is None or all(is_static(one.shape) for one in entry.signature.specs):
@@ -533,7 +535,9 @@ class Function(Generic[P, R]):
                         entry = self._made(key.opened(wanted), described, sizes, call.leaves, extents)
                     except (OSError, ToolchainError):  # no fault of the pattern's: the next size tries it again
                         break
-                    except Exception as error:  # noqa: BLE001 - the numbers' compilation raises what is the user's
+                    except Exception as error:  # the numbers' compilation raises what is the user's
+                        if interrupts(error):
+                            raise
                         sizes.refuse(wanted, error)
                         continue
                     sizes.add(wanted, entry)
@@ -632,12 +636,14 @@ class Function(Generic[P, R]):
         before, read = self._lengths.copied(), self._captured.read
         most = 2 * (len(branches.taken) + len(more)) + ASKED
         try:
-            with suppress(Exception, Enough, SystemExit):  # rounds that the call has not may raise anything
-                tried, _ = self._settled(signature, known, (*told, *more), most)
-                if tried.tree == plain.tree and serves(
-                    tried.program, plain.program, plain.tree.num_leaves, tried.arrays(known), plain.arrays(known),
-                ):
-                    before, read, plain = self._lengths, self._captured.read, tried
+            tried, _ = self._settled(signature, known, (*told, *more), most)
+            if tried.tree == plain.tree and serves(
+                tried.program, plain.program, plain.tree.num_leaves, tried.arrays(known), plain.arrays(known),
+            ):
+                before, read, plain = self._lengths, self._captured.read, tried
+        except (Exception, Enough, SystemExit) as error:  # rounds that the call has not may raise anything
+            if interrupts(error):
+                raise
         finally:
             self._lengths, self._captured.read = before, read
         return plain
@@ -674,6 +680,8 @@ class Function(Generic[P, R]):
             except TraceAgain:
                 continue
             except Exception as error:
+                if interrupts(error):
+                    raise
                 if isinstance(error, ShapeError):  # of open extents, a loop by plain numbers is refused for less
                     first = first or [error]
                 if lengths.are_why(branches):

@@ -31,9 +31,11 @@ def interrupts(program: LoopProgram) -> LoopProgram:
 
 
 def _guess(item: Item, unknown: int) -> float:
-    """Estimate how many iterations an item has; of a loop over tiles, how many tiles."""
+    """Estimate how many iterations an item has; of a loop over tiles, how many tiles; what may never end has most."""
+    if isinstance(item, While):
+        return unknown if item.total else OUTER
     if not isinstance(item, Loop):
-        return unknown if isinstance(item, While) else 1
+        return 1
     if item.window is not None:
         return item.window.rows
     return max(1, _upper(trips(item), unknown)) / (item.rows or 1)

@@ -143,10 +143,19 @@ LOOPS: dict[str, Callable[..., Any]] = {}
 """What goes along an axis whose extent is unknown, a loop or a batch, which `api` makes: ``scan`` and ``vmap``."""
 
 
+_DECLARING: dict[str, dict[str, Any]] = {}
+"""The variables of the module that declared an op."""
+
+
 def enter(op: AnyOp) -> AnyOp:
-    """Enter an op into the table of all."""
-    if op.name in OPS:
+    """Enter an op into the table of all; again where a timeout or Ctrl-C broke off the import of its module."""
+    frame = sys._getframe(1)  # noqa: SLF001 - the module that is imported
+    while frame.f_code.co_name != "<module>" and frame.f_back is not None:
+        frame = frame.f_back
+    module, before = frame.f_globals, _DECLARING.setdefault(op.name, frame.f_globals)
+    if op.name in OPS and (before is module or before.get("__name__") != module.get("__name__")):
         raise ValueError(f"op {op.name!r} is declared twice")
+    _DECLARING[op.name] = module
     if not isinstance(op, Leaf) and (op.sample is None or op.edges is None):
         raise ValueError(f"op {op.name!r} needs sample= and edges=: without them nothing would test it")
     OPS[op.name] = op

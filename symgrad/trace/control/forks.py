@@ -16,7 +16,7 @@ from itertools import pairwise
 from types import CodeType, FrameType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from symgrad.errors import heard
+from symgrad.errors import heard, interrupts
 from symgrad.ir.node import Node
 from symgrad.ir.program import Program
 from symgrad.trace.control.rounds import (
@@ -530,8 +530,10 @@ def _forced(
             run()
     except Enough:
         pass
-    except Exception:  # noqa: BLE001 - a way that Python does not go may raise anything, and is no loop then
-        return {}
+    except Exception as error:
+        if interrupts(error):
+            raise
+        return {}  # a way that Python does not go may raise anything, and is no loop then
     finally:
         del (heard.refusals or [])[refused:]
     heads: dict[int, list[Head]] = {}

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from symgrad.errors import interrupts
 from symgrad.ir.evaluate import evaluate
 from symgrad.ir.program import Program
 from symgrad.trace.control.branches import Branch, Branches, nearly_equal
@@ -76,7 +77,9 @@ def serves(
             [value for value, node in zip(evaluate(one, own), one.outputs, strict=True) if not node.op.decides]
             for one, own in ((program, arrays), (plain, plain_arrays))
         ]
-    except Exception:  # noqa: BLE001 - a guard that misses, or anything that rounds may raise which the call has not
-        return False
+    except Exception as error:
+        if interrupts(error):
+            raise
+        return False  # a guard missed, or rounds that the call has not raised anything
     pairs = zip(expected[:results], found[:results], strict=True)
     return all(a.shape == b.shape and nearly_equal(a, b) for a, b in pairs)

@@ -37,6 +37,7 @@ from symgrad.errors import (
     SymgradError,
     UnsupportedError,
     heard,
+    interrupts,
 )
 from symgrad.ir.index import shapes
 from symgrad.ir.index.shapes import is_static
@@ -416,8 +417,10 @@ class OfScipy(Replaced):
                 found = self.run(args, kwargs, traced=True) if found is NotImplemented else found
             except SymgradError:
                 raise
-            except Exception:  # noqa: BLE001 - of compiled code, which got a traced value
-                raise error from None
+            except Exception as other:
+                if interrupts(other):
+                    raise
+                raise error from None  # of compiled code, which got a traced value
             del (heard.refusals or [])[before:]
             return found
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.errors import NoGradient
+from symgrad.errors import NoGradient, interrupts
 from symgrad.ir.graphs import in_turn, reachable
 from symgrad.ir.index import shapes
 from symgrad.ir.node import Node
@@ -223,7 +223,9 @@ def tried(
             y = np.asarray(op.evaluate(*x, **named))
             one = np.ones(y.shape, y.dtype)
             slopes = cotangents(op, one, y, *x, **named) if y.dtype.kind == "f" else (None,) * len(x)
-        except Exception:  # noqa: BLE001 - a user's function may want anything: then nothing is known
+        except Exception as error:
+            if interrupts(error):
+                raise
             return WILD, (False,) * len(x)
         signs = signs_of(y)
         if {"-", "+"} <= signs:
