@@ -14,11 +14,11 @@ from symgrad.trace.lines import ON_USERS_LINE, called, caller_of, installed, is_
 
 _FOURIER = (
     "C @ x and -S @ x, the real and the imaginary part, with C, S = np.cos(k), np.sin(k) and "
-    "k = 2 * np.pi * np.outer(np.arange(n), np.arange(n)) / n made outside"
+    "k = 2 * np.pi * np.outer(np.arange(n), np.arange(n)) / n made outside: n * n operations"
 )
 _REAL = ("dct", "idct", "dst", "idst")
 _COMPLEX = ("fft", "ifft", "rfft", "ihfft", "hilbert")
-_OF_COLUMNS = "{}(np.eye(n), axis=0) made outside"
+_OF_COLUMNS = "{}(np.eye(n), axis=0) made outside: n * n operations"
 _SPECTRUM = "np.linalg.eigh or eigvalsh of a symmetric matrix, np.linalg.svd of another one, where these will do"
 SPARSE = (
     "S @ x, S.T @ y, S.multiply(B) and the like, with S made outside; or the matrix's elements: C = S.tocoo() outside; "
@@ -43,6 +43,11 @@ solve_bvp, ode -> scipy.integrate.solve_ivp with t_eval= and an explicit method,
 brentq, brenth, bisect, ridder, toms748 -> scipy.optimize.newton(f, x0), which is traced, or sg.custom_vjp with the
     implicit function's rule
 interp1d -> np.interp(x, points, values)
+choice -> uniform numbers u drawn outside, as an argument: x[np.searchsorted(np.cumsum(p) / np.sum(p), u)], where it has
+    no derivative by p
+permutation, permuted, shuffle, sample -> an order drawn outside, rng.permutation(n), as an argument: x[order]
+map_coordinates -> scipy.ndimage.map_coordinates(x, places, order=1), or 0: linear between the elements. Without order=
+    it is 3, splines, which have no answer
 nonzero -> np.where(mask, x, 0), or np.sum(x[mask]), np.mean(x[mask])
 welch, stft, spectrogram, periodogram -> means and sums of what Fourier's matrices give of the windows: {_FOURIER}
 fftshift -> np.roll(x, len(x) // 2)
@@ -241,7 +246,7 @@ def method_remedy(name: str) -> str:
     """Say what to write in the place of a method of an object that nobody knows, as ``np.ones(3).dot`` is one."""
     if hasattr(np.ndarray, name):
         return _AS_FUNCTION.format(name) if getattr(np, name, None) in ANSWERS else ""
-    return _DRAWN if hasattr(np.random.Generator, name) else OTHERWISE.get(name, "")
+    return OTHERWISE.get(name, _DRAWN if hasattr(np.random.Generator, name) else "")
 
 
 def unreached(function: Any) -> str:

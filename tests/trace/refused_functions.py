@@ -142,7 +142,7 @@ def sorted_selection(x, y):
     return np.sort(x[x > 1]) + y
 
 
-@vector(ConcretizationError, "np.sum of it, or with keywords")
+@vector(ConcretizationError, "np.sum of it, with these keywords")
 def sum_of_a_selection_with_keywords(x, y):
     return np.sum(x[x > 1], where=y > 1)
 

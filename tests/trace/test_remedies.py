@@ -144,6 +144,15 @@ TOLD: dict[Any, tuple[str, ...]] = {
     (lambda x: scipy.ndimage.spline_filter(x)): ("scipy.ndimage.spline_filter", "order=1 in the place of splines"),
     (lambda x: scipy.special.wofz(x)): ("wofz", "its result is complex", "dawsn(x), the imaginary"),
     (lambda x: RNG.normal(x)): ("numpy.random.normal", "standard numbers drawn outside"),
+    (lambda x: RNG.choice(3, 3, p=x / x.sum())): ("choice", "x[np.searchsorted(np.cumsum(p) / np.sum(p), u)]"),
+    (lambda x: np.random.default_rng(0).choice(3, 3, p=x / x.sum())): ("choice", "np.searchsorted(np.cumsum(p)"),
+    (lambda x: scipy.ndimage.map_coordinates(np.outer(x, x), [[0.5], [0.5]])): (
+        "map_coordinates: splines of order 3", "map_coordinates(x, places, order=1)", "Without order= it is 3"),
+    (lambda x: scipy.ndimage.map_coordinates(np.eye(3), [x, x], order=2)): (
+        "map_coordinates", "of order 2", "map_coordinates(x, places, order=1)"),
+    (lambda x: np.linalg.lstsq(np.outer(x, x), x[x > 0])): (
+        "np.linalg.lstsq of it, with these keywords or other arrays", "np.where(mask[:, None], A, 0)"),
+    (lambda x: np.fft.rfft(x)): ("numpy.fft.rfft", "np.eye(n), axis=0) made outside: n * n operations"),
     # arguments that a function has not
     (lambda x: NORM.logpdf(x, sigma=1.0)): (
         "scipy.stats.norm.logpdf: got an unexpected keyword argument 'sigma'", "logpdf(x, loc=0, scale=1)"),

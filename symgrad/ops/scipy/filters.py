@@ -133,6 +133,12 @@ def _interpolate(x: Any, coordinates: Any, output: Any, order: int, mode: int, c
     output[...] = found
 
 
+@answers(Late("ndimage._nd_image.spline_filter1d"), writes=3)
+def spline_along(x: Any, order: int, axis: int, output: Any, mode: int) -> None:
+    del x, axis, output, mode
+    raise UnsupportedError(f"splines of order {order} by scipy.ndimage on traced arrays", instead="order=1")
+
+
 def _coordinate_inside(c: Any, extent: int, mode: int) -> Any:
     """Map a coordinate to one between the ends, as `NI_GeometricTransform` does."""
     last = extent - 1

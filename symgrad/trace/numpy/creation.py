@@ -34,6 +34,7 @@ from symgrad.trace.inplace.local import LocalArray, call_function, fresh, lent, 
 from symgrad.trace.lines import located, user_line
 from symgrad.trace.nested import settled, touches
 from symgrad.trace.numpy.answers import GIVES_ARRAYS
+from symgrad.trace.remedies import OTHERWISE, in_place_of
 from symgrad.trace.state import current
 from symgrad.trace.tracer import Extent, Tracer, as_array, as_node, record
 
@@ -346,7 +347,7 @@ def frozen(module: str) -> Callable[..., Any]:
         if touches(args) or touches(kwargs):
             raise UnsupportedError(
                 f"{name} of a traced array: a draw cannot be differentiated or repeated", line=line,
-                instead="draw standard numbers outside and pass them as an argument: mean + scale * noise",
+                instead=OTHERWISE.get(original.__name__) or in_place_of("numpy.random"),
             )
         if (branches := _trace().branches) is not None:
             branches.draw(name, line)

@@ -312,7 +312,7 @@ class Selected(np.lib.mixins.NDArrayOperatorsMixin):
         answer = ANSWERS.get(func) or SCIPYS.get(func)
         neutral = getattr(answer, "neutral", None)
         if answer is None:
-            raise self.unknown(f"np.{func.__name__} of it")
+            raise self.unknown(f"{named(func)} of it")
         signature = inspect.signature(answer)
         signature = inspect.signature(func.__wrapped__) if "args" in signature.parameters else signature
         bound = signature.bind(*args, **kwargs)
@@ -351,14 +351,14 @@ class Selected(np.lib.mixins.NDArrayOperatorsMixin):
             or ("axis" not in signature.parameters and not along)
             or (func in _RUNNING and axis is None and self.ndim > 1)
         ):
-            raise self.unknown(f"np.{func.__name__} of it, or with keywords or another array", of=func)
+            raise self.unknown(f"{named(func)} of it, with these keywords or other arrays", of=func)
         axes = normal_axes(axis, one.ndim)
         if 0 in axes:
             if func in _PLACED or func in _RUNNING:
                 one = given[first] = one.front()
             return one.reduced(func, answer, bound, neutral)
         if len(axes) != 1 or len(selected) != 1:
-            raise self.unknown(f"np.{func.__name__} of it along axes of each element")
+            raise self.unknown(f"{named(func)} of it along axes of each element")
         given |= {first: one.values, "axis": axes[0] + one.mask.ndim - 1}
         return Selected(func(*bound.args, **bound.kwargs), one.mask)
 
@@ -397,7 +397,7 @@ class Selected(np.lib.mixins.NDArrayOperatorsMixin):
             known = known and (not rows or given.get("axis") == 0)
         masks = {x.mask.node for x in selected.values()}
         if not known or given.get("cov") or given.get("full") or len(masks) > 1:
-            raise self.unknown(f"np.{func.__name__} of it, of these axes, with these keywords or another array")
+            raise self.unknown(f"{named(func)} of it, of these axes, with these keywords or another array")
         if func in _BINNED:
             columns = [x for key, x in selected.items() if key != name]
             if func == np.histogramdd:
@@ -430,7 +430,7 @@ class Selected(np.lib.mixins.NDArrayOperatorsMixin):
     def stacked(self, func: Any, arrays: Any, axis: Any = 0, **options: Any) -> Any:
         """Put what one mask selects side by side, as columns or as rows."""
         if options or self.ndim != 1 or axis not in {0, 1, -1, -2}:
-            raise self.unknown(f"np.{func.__name__} of it along other axes, or with keywords")
+            raise self.unknown(f"{named(func)} of it along other axes, or with keywords")
         arrays = _in_step(*arrays)
         one = next(x for x in arrays if type(x) is Selected)
         values: Any = np.stack([one._operand(x) for x in arrays], -1)  # noqa: SLF001 - of its own kind
@@ -529,10 +529,15 @@ class Turned(Selected):
         totals = func in REDUCTIONS.values() or func in _TOTALS
         along = axis is None or axis % self.ndim == self.axis
         if not totals or not args or args[0] is not self or len(args) > 2 or not along:
-            raise self.unknown(f"np.{func.__name__} of its transpose")
+            raise self.unknown(f"{named(func)} of its transpose")
         one = Selected(self.values, self.mask)
         made = func(one, **kwargs | {"axis": None if axis is None else 0})
         return np.moveaxis(made, 0, self.axis) if kwargs.get("keepdims") and axis is not None else made
+
+
+def named(func: Any) -> str:
+    """Return a function's name as users write it."""
+    return public_name(func).replace("numpy.", "np.", 1)
 
 
 SELECTIONS = frozenset({Selected, Turned})
