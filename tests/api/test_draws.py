@@ -50,7 +50,10 @@ def test_draws_warn_with_the_line_once(fun, name):
     with pytest.warns(SymgradWarning, match=words) as found:
         first = f(X)
     assert len(found) == 1
-    assert f"{__file__}:{fun.__code__.co_firstlineno}" in str(found[0].message)
+    said, drawing = str(found[0].message), noisy_old if fun is noisy_in_a_helper else fun
+    assert f"{__file__}:{drawing.__code__.co_firstlineno + 1}" in said
+    assert "every step of a training" in said
+    assert "nn.dropout(x, rate, seed, step)" in said
     again = f(X)
     assert first[0] == again[0], "frozen"
     sg.jit(fun)(X)  # warnings are errors in these tests

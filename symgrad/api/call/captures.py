@@ -8,9 +8,11 @@ happen once and not at each call.
 from __future__ import annotations
 
 import builtins
+import dis
 import importlib.util
 import inspect
 import itertools
+import linecache
 import math
 import random
 import re
@@ -32,7 +34,7 @@ from typing import Any
 import numpy as np
 
 from symgrad.api.call.reads import EVERY, SHOWN, WHOLE, Import, Paths, code_reads, names_of
-from symgrad.errors import SymgradError, interrupts, warn_once
+from symgrad.errors import Line, SymgradError, interrupts, warn_once
 from symgrad.ops.declare.forms import COMPILED, is_traced
 from symgrad.trace.constants import is_sparse, means_more
 from symgrad.trace.control.branches import Branches
@@ -939,10 +941,31 @@ def captured_rng(
         states[id(value)] = value, start
         shown = f"the random generator {name!r}"
         warn_once(f"{line} {shown}", str(SymgradError(
-            f"{getattr(fun, '__name__', 'the function')}() draws from {shown} once, while it is traced: the "
-            "numbers are constants in every call", line=line,
-            instead="draw outside and pass the numbers as an argument",
+            f"{getattr(fun, '__name__', 'the function')}() draws from {shown} once, while it is traced: every call "
+            "uses the same numbers, and so does every step of a training", line=_line_that_reads(fun, name) or line,
+            instead="draw outside and pass the numbers as an argument; or draw by an argument that counts the calls, "
+            "as nn.dropout(x, rate, seed, step) does",
         )))
+
+
+def _line_that_reads(fun: Any, name: str) -> Line | None:
+    """Return the first line of a function, or of those in it and of those that it knows by a name, that reads a name.
+
+    Of an attribute it is the line of its last part.
+    """
+    functions, wanted = [one for one in _unwrapped(fun) if isinstance(one, types.FunctionType)], name.rpartition(".")[2]
+    codes = [(one.__code__, one.__globals__) for one in functions]
+    for code, variables in codes:  # which grows
+        reads = [i.offset for i in dis.get_instructions(code) if i.argval == wanted and i.opname.startswith("LOAD_")]
+        for start, end, number in code.co_lines():
+            if number is not None and any(start <= offset < end for offset in reads):
+                return Line(code.co_filename, number, linecache.getline(code.co_filename, number).strip())
+        found = [(one, variables) for one in code.co_consts if isinstance(one, types.CodeType)]
+        called = [variables.get(one) for one in code.co_names]
+        found += [(one.__code__, one.__globals__) for one in called if isinstance(one, types.FunctionType)]
+        own = [known for known, _ in codes]
+        codes += [one for one in found if of_the_user(one[0].co_filename) and one[0] not in own]
+    return None
 
 
 def _state(generator: Any) -> Any:
