@@ -18,7 +18,6 @@ from symgrad.errors import ArgumentValueError, Missed, SymgradError
 from symgrad.ir.evaluate import SIZES, concrete, within
 from symgrad.ir.index.shapes import bare, symbol
 from symgrad.ir.program import Program
-from symgrad.ops.control import while_
 from symgrad.render.package import CaseView, DifferenceView, NumbersView
 from symgrad.render.printer import c_literal
 
@@ -241,7 +240,7 @@ class Runner:
 def _endless(program: Program) -> Iterator[Node]:
     """Yield the loops of any number of rounds, also those of programs that a program holds."""
     for node in program.nodes():
-        if node.op is while_ and node.param("most") is None:
+        if node.named.get("most", 0) is None:
             yield node
         for held in node.named.values():
             for one in held if isinstance(held, tuple) else (held,):

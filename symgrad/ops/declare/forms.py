@@ -96,7 +96,10 @@ BOOL, INT = np.dtype(bool), np.dtype(np.int64)
 COMPILED = frozenset(np.dtype(t) for t in "?bhilqBHILQfd")
 """The dtypes symgrad compiles."""
 
-PARTS = "the real and the imaginary part as two real arrays, in formulas of real arithmetic"
+PARTS = (
+    "the real and the imaginary part as two real arrays, in formulas of real arithmetic, as docs/coming_from.md has an "
+    "example of"
+)
 """What is written in the place of complex numbers."""
 
 
