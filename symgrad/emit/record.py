@@ -16,8 +16,9 @@ import numpy as np
 from symgrad.emit.functions import core_argument, header_type
 from symgrad.errors import ArgumentValueError, Missed, SymgradError
 from symgrad.ir.evaluate import SIZES, concrete, within
+from symgrad.ir.graphs import reachable
 from symgrad.ir.index.shapes import bare, symbol
-from symgrad.ir.program import Program
+from symgrad.ir.program import Program, bodies
 from symgrad.render.package import CaseView, DifferenceView, NumbersView
 from symgrad.render.printer import c_literal
 
@@ -237,15 +238,10 @@ class Runner:
         raise refused
 
 
-def _endless(program: Program) -> Iterator[Node]:
-    """Yield the loops of any number of rounds, also those of programs that a program holds."""
-    for node in program.nodes():
-        if node.named.get("most", 0) is None:
-            yield node
-        for held in node.named.values():
-            for one in held if isinstance(held, tuple) else (held,):
-                if isinstance(one, Program):
-                    yield from _endless(one)
+def _endless(program: Program) -> list[Node]:
+    """List the loops of any number of rounds, also those of programs that a program holds."""
+    every = reachable([program], lambda one: [held for node in one.nodes() for held in bodies(node)])
+    return [node for one in every for node in one.nodes() if node.named.get("most", 0) is None]
 
 
 def _shapes_at(extents: Mapping[str, int], names: Iterable[str], of: Iterable[Any]) -> Shapes:

@@ -341,7 +341,7 @@ def _with_direction(signature: inspect.Signature | None) -> inspect.Signature | 
 def _chosen_floats(what: str, point: Point, argnums: Argnums) -> list[Chosen]:
     """Find what a derivative is by, which must be floating-point numbers."""
     wanted, signature = chosen_arguments(argnums, point.signature), point.signature
-    leaves = [k for one in wanted for k in one.leaves]
+    leaves = [k for one in wanted for k in one.leaves if k not in point.fixed]
     floats = [signature.paths[k] for k in leaves if signature.specs[k].dtype.kind == "f"]
     for k in leaves:
         spec, path = signature.specs[k], signature.paths[k]
