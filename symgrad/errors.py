@@ -6,7 +6,6 @@ Each class subclasses `SymgradError` and the built-in a NumPy user expects, so t
 
 from __future__ import annotations
 
-import signal
 import sys
 import threading
 import warnings
@@ -21,8 +20,8 @@ def interrupts(error: BaseException) -> bool:
 
     What NumPy raises of an array that is too large is the code's own.
     """
-    codes = set()
-    for handler in [*map(signal.getsignal, signal.valid_signals())]:
+    signal, codes = sys.modules.get("signal"), set()  # who has set a handler has imported it
+    for handler in [*map(signal.getsignal, signal.valid_signals())] if signal is not None else ():
         call = getattr(handler, "func", handler)  # of a partial one
         if callable(call):
             call = call if hasattr(call, "__code__") else type(call).__call__

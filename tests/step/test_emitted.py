@@ -38,7 +38,7 @@ def test_a_step_is_emitted(tmp_path):
     batch = rng.normal(size=(8, 5)), rng.integers(0, 3, 8)
     step = sg.compile_step(loss, opt)
     sg.emit(step, (params, opt.init(params), *batch), tmp_path / "train")
-    assert "recorded calls: all agree" in check(tmp_path / "train")
+    assert "recorded call: all agree" in check(tmp_path / "train")
     header = (tmp_path / "train" / "train.h").read_text()
     assert "const int64_t *t," in header
     assert "double *result_0_W," in header
@@ -61,7 +61,7 @@ def test_a_donated_step_is_emitted_in_place(tmp_path):
     state, batch = opt.init(params), (np.array([3, 4999, 3, 7]), np.array([0, 2, 1, 1]))
     step = sg.compile_step(loss, opt, donate=True, on_nan="raise")
     (name,) = sg.emit(step, (params, state, *batch), tmp_path / "train").functions
-    assert "recorded calls: all agree" in check(tmp_path / "train")
+    assert "recorded call: all agree" in check(tmp_path / "train")
     assert "result_0_E: double[5000][4]  (may be params_E itself)" in (tmp_path / "train" / "train.h").read_text()
     made = ["cc", "-O1", "-std=c99", "-shared", "-fPIC", "train.c", "-o", "train.so", "-lm"]
     subprocess.run(made, cwd=tmp_path / "train", check=True)

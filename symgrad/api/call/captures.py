@@ -661,7 +661,8 @@ class _Survey:
         made = [vars(kind)[name] for kind in users for name in SHOWN if name in vars(kind)]
         plain = of_python or any(map(_is_library_function, made))
         whole = self.whole or (is_text and plain)  # whose text is made by code that is no user's, of all attributes
-        more = [key for kind in users for key in vars(kind)] if every and whole else ()
+        by_name = every and whole and not _is(value, (*_CONTAINERS, *_NUMBERS))  # of a named tuple fields, no methods
+        more = [key for kind in users for key in vars(kind)] if by_name else ()
         answers = any("__getattr__" in vars(kind) or "__getattribute__" in vars(kind) for kind in users) or (
             module and "__getattr__" in own)  # until there is an attribute
         for name in sorted({*names, *(SHOWN if is_text else ()), *[key for key in more if key[:2] != "__"]}):

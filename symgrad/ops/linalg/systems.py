@@ -28,10 +28,10 @@ QR: Any = type(np.linalg.qr(EYE))
 
 def floats(*arrays: Any) -> tuple[Any, ...]:
     """Return arrays of one floating dtype, as numpy.linalg chooses it: float64 unless all are float32."""
+    for dtype in [x.dtype for x in arrays if hasattr(x, "dtype")]:
+        if dtype.kind not in "fiub" or dtype == np.float16:
+            raise DtypeError(f"array type {dtype} is unsupported in linalg", instead="x.astype(np.float64)")
     found = [lift(x) for x in arrays]
-    for x in found:
-        if x.dtype.kind not in "fiub" or x.dtype == np.float16:
-            raise DtypeError(f"array type {x.dtype} is unsupported in linalg", instead="x.astype(np.float64)")
     kind = np.result_type(*[x.dtype if x.dtype.kind == "f" else np.float64 for x in found])
     return tuple([x if x.dtype == kind else x.astype(kind) for x in found])
 
