@@ -16,7 +16,7 @@ from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import is_dataclass
 from enum import Enum
-from functools import cached_property, partial
+from functools import cached_property, lru_cache, partial
 from types import BuiltinFunctionType, EllipsisType, FunctionType, MethodType, ModuleType, SimpleNamespace
 from typing import Any
 
@@ -110,6 +110,35 @@ def flattened(tree: Any, *, is_leaf: Callable[[Any], bool] | None = None) -> tup
         met = [leaf for leaf in leaves if _known.get(type(leaf)) is not False and _registered(leaf)]
         if all(is_leaf is not None and is_leaf(leaf) for leaf in met):
             return leaves, structure
+
+
+@lru_cache(maxsize=256)
+def dicts_in(tree: Any) -> list[tuple[tuple[Any, ...], tuple[Any, ...]]]:
+    """List where dicts of several keys stand in a structure, and these in the order in which leaves follow."""
+    found = []
+    level: list[tuple[tuple[Any, ...], Any]] = [((), tree)]
+    while level:
+        place, one = level.pop()
+        entries = one.entries()
+        if one.type in {dict, defaultdict} and len(entries) > 1:
+            found.append((place, tuple(entries)))
+        level += [((*place, entry), part) for entry, part in zip(entries, one.children(), strict=True)]
+    return found
+
+
+def order_of(dicts: Sequence[tuple[tuple[Any, ...], tuple[Any, ...]]], value: Any) -> tuple[Any, ...]:
+    """Return the order of keys in dicts, see `dicts_in`, which code that goes through them sees.
+
+    Nothing where it is that of the leaves.
+    """
+    found = []
+    for place, usual in dicts:
+        one = value
+        for entry in place:
+            one = one[entry] if isinstance(one, (dict, list, tuple)) else getattr(one, entry)
+        keys = tuple(one)
+        found.append(() if keys == usual else keys)
+    return tuple(found) if any(found) else ()
 
 
 def behind(tree: Any, leaves: Sequence[Any], statics: Iterable[Any]) -> list[Any]:

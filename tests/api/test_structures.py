@@ -494,3 +494,30 @@ def test_a_module_may_be_an_argument() -> None:
 
     assert sg.grad(f)(1.0, np) == np.cos(1.0)
     assert sg.jit(f)(1.0, xp=np) == np.sin(1.0)
+
+
+def weighted(tree: Any) -> Any:
+    """Go through the values of a dict, as layers are gone through."""
+    parts = tree.parts if hasattr(tree, "parts") else tree
+    return sum([(k + 1) * np.sum(part) for k, part in enumerate(parts.values())])
+
+
+@pytest.mark.parametrize("options", [sg.Options(), sg.Options(compiler="none")], ids=["in C", "interpreted"])
+@pytest.mark.parametrize("inside", [dict, lambda d: types.SimpleNamespace(parts=d)], ids=["alone", "in an object"])
+def test_the_order_of_keys_is_the_one_of_each_call(inside: Any, options: sg.Options) -> None:
+    """A function that goes through a dict was compiled for the first call's order, and gave its numbers for others."""
+    given = {"a": np.ones(2), "b": np.full(2, 2.0), "c": 5.0}
+    value, slopes = sg.jit(weighted, options=options), sg.grad(weighted, options=options)
+    for _ in range(2):
+        for names in ("abc", "cba", "bac"):
+            tree = inside({name: given[name] for name in names})
+            assert value(tree) == weighted(tree)
+            found = slopes(tree)
+            for k, name in enumerate(names):
+                np.testing.assert_array_equal((found.parts if hasattr(found, "parts") else found)[name], k + 1.0)
+    assert value.cache_info().compilations == 3
+
+
+def test_the_order_of_keywords_is_the_one_of_each_call() -> None:
+    compiled = sg.jit(lambda **parts: weighted(parts))
+    assert [compiled(a=1.0, b=2.0), compiled(b=2.0, a=1.0)] == [5.0, 4.0]

@@ -36,7 +36,7 @@ from symgrad.trace.signature import (
     signature_of,
     specs_in,
 )
-from symgrad.trace.structures import NAMESPACE, flattened
+from symgrad.trace.structures import NAMESPACE, dicts_in, flattened, order_of
 
 Argnum = int | str
 Argnums = int | str | tuple[int | str, ...]
@@ -343,12 +343,16 @@ AUTO = "auto"
 
 
 class Leaves(NamedTuple):
-    """The arguments of one call, flattened: arrays, their structure, what identifies their types, the static values."""
+    """The arguments of one call, flattened: arrays, their structure, what identifies their types, the static values.
+
+    The order of keys in dicts is told apart, too: code that goes through them sees it.
+    """
 
     leaves: list[Any]
     tree: Any
     kinds: tuple[Any, ...]
     statics: tuple[tuple[str | int, Any], ...]
+    order: tuple[Any, ...] = ()
 
 
 class Arguments:
@@ -490,7 +494,8 @@ class Arguments:
             leaves, tree = flattened(whole)
             leaves = [leaf.settle() if hasattr(type(leaf), "settle") else leaf for leaf in leaves]
             kinds = tuple([_leaf_kind(leaf) or (type(leaf), getattr(leaf, "shape", None)) for leaf in leaves])
-        return Leaves(leaves, tree, kinds, tuple(statics.items()))
+        dicts = dicts_in(tree)
+        return Leaves(leaves, tree, kinds, tuple(statics.items()), order_of(dicts, whole) if dicts else ())
 
     def describe(self, call: Leaves, pattern: Sequence[int | str] | None = None) -> Signature:
         """Describe a call: names, paths, specs; with the extents of a pattern, if one is given."""

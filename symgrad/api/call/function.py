@@ -418,7 +418,7 @@ class Function(Generic[P, R]):
         except Exception as error:
             if interrupts(error):
                 raise
-            key = Key(call.tree, call.kinds, call.statics and told_apart(call.statics), self._state())
+            key = self._key(call, call.kinds)
             sizes, extents = self._sizes.get(key.ranks()), key.extents()
             if sizes is None or extents is None or all(is_static(one.shape) for one in entry.signature.specs):
                 raise
@@ -460,7 +460,7 @@ class Function(Generic[P, R]):
         """Return the compilation for a call, making it once."""
         fixed = self._arguments.fixed_to is not None
         kinds = self._arguments.check(call).specs if fixed else call.kinds
-        key = Key(call.tree, kinds, call.statics and told_apart(call.statics), self._state())
+        key = self._key(call, kinds)
         extents = None if fixed else key.extents()
         entry = self._known(key, extents)
         if entry is not None:
@@ -468,7 +468,7 @@ class Function(Generic[P, R]):
         else:
             with self._lock:
                 self._captured.given(behind(call.tree, call.leaves, [value for _, value in call.statics]))
-                key = key._replace(captured=self._state())
+                key = self._key(call, kinds)
                 entry = self._known(key, extents) or self._new(call, key, extents)
         self._last = entry
         return entry
@@ -502,6 +502,10 @@ class Function(Generic[P, R]):
         """Return what a compilation depends on beside its arguments: what is captured, and the overrides around."""
         blocks = active.outside
         return (*self._captured.identity(), *blocks, *active.scopes) if blocks else self._captured.identity()
+
+    def _key(self, call: Leaves, kinds: tuple[Any, ...]) -> Key:
+        """Return what tells the compilation for a call apart."""
+        return Key(call.tree, kinds, call.statics and told_apart(call.statics), (*self._state(), *call.order))
 
     def _known(self, key: Key, extents: Extents | None) -> Entry | None:
         """Return what serves a call: what was compiled for its very extents, or with open ones."""
