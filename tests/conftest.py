@@ -41,7 +41,7 @@ loops, and what compares bits of one computation with those of another. All othe
 is what a program computes, of small arrays.
 """
 
-LONG, PART = 4, 12
+LONG, PART = 4, 6
 """Of a table with so many cases two are tried by day and one of so many others, and the rest is left to the night."""
 
 DENSE = ("tests/test_ops_table", "tests/ops/", "tests/test_hard_points", "tests/scipy/test_functions")
