@@ -397,6 +397,21 @@ def history(k, y, steps, rounds):
     return np.sum(np.stack(out) ** 2)
 
 
+def on_one_line(k, y, steps, rounds):
+    powers = 1.5 ** np.arange(3)
+    for _ in range(steps):
+        z = y
+        for _ in range(rounds): z = z - 0.4 * (z - 0.9 * y - 0.05 * np.tanh(k * z * powers))  # noqa: E701
+        y = z
+    return np.sum(y * powers)
+
+
+@pytest.mark.parametrize("rounds", [7, 9, 10])
+def test_the_period_of_an_outer_loop_is_found_for_any_number_of_inner_rounds(rounds):
+    args = np.array([0.1, 0.2, 0.3]), np.array([1.0, 0.5, 0.2])
+    assert len(as_text(same_bits(partial(on_one_line, steps=37, rounds=rounds), args)).splitlines()) < 150
+
+
 @pytest.mark.parametrize(("rounds", "most"), [(40, 120), (8, 400)])
 @pytest.mark.parametrize("f", [implicit, newton, splitting, three_deep, history], ids=lambda f: f.__name__)
 def test_a_loop_in_a_loop_reads_what_the_outer_one_carries(f, rounds, most):
