@@ -420,7 +420,8 @@ def test_derivatives_by_parameters_are_those_of_many_digits() -> None:
         (sc.gammaincc, tail, [(1.5, 2.0), (30.0, 60.0), (0.01, 3.0), (200.0, 190.0), (5.0, 60.0)]),
         (sc.gammainc, lambda a, x: mpmath.gammainc(a, 0, x, regularized=True), [(1e-2, 1e-5), (20.0, 1e-2)]),
         (sc.betainc, lambda a, b, x: mpmath.betainc(a, b, 0, x, regularized=True),
-         [(0.5, 2.0, 0.9), (20.0, 30.0, 0.2), (1.0, 100.0, 0.01), (3.0, 0.01, 0.999), (0.3, 50.0, 1e-3)]),
+         [(0.5, 2.0, 0.9), (20.0, 30.0, 0.2), (1.0, 100.0, 0.01), (3.0, 0.01, 0.999), (0.3, 50.0, 1e-3),
+          (0.01, 3.0, 1e-30), (0.004, 0.007, 1e-12), (40.0, 0.002, 0.9999)]),
         (sc.stdtr, student, [(5.0, -1.5), (3.0, 1e-3), (5.0, -1e3)]),
     ]
     with mpmath.workdps(40):

@@ -155,9 +155,12 @@ def betainc_by_shapes(a: Any, b: Any, x: Any, y: Any, orders: Orders) -> Any:
     end, left = end / (end + left), left / (end + left)
     log, log_rest = np.log(end), np.log(left)
     both = first + second
-    upper = log > _psi(0, first) - _psi(0, both) if orders[0] else log_rest < _psi(0, second) - _psi(0, both)
+    asked = first if orders[0] else second  # I(a, b) = I(a + 1, b) + x^a (1 - x)^b / (a B(a, b)), from either end
+    lift = np.where(asked < 1, 1.0, 0.0)
+    turns = _psi(0, asked + lift) - _psi(0, both + lift)  # where what is integrated has another sign
+    upper = log > turns if orders[0] else log_rest < turns
     own, near, away = np.where(upper, second, first), np.where(upper, left, end), np.where(upper, end, left)
-    lift = np.where(own < 1, 1.0, 0.0)  # I(a, b) = I(a + 1, b) + x^a (1 - x)^b / (a B(a, b)), from either end
+    lift = np.where(own < 1, 1.0, 0.0)
     one, two = first + np.where(upper, 0, lift), second + np.where(upper, lift, 0)
     powers = first * log + second * log_rest - OPS["gammaln"](one) - OPS["gammaln"](two)
     step = np.exp(powers + OPS["gammaln"](both)) * _bell(orders, _beta_slopes(one, two, both, log, log_rest))
