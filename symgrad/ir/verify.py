@@ -51,22 +51,21 @@ def verify(program: Program, stage: str = "program") -> Program:
 
 def _verify_node(node: Node, stage: str, known: dict[Any, tuple[Shape, np.dtype[Any]]]) -> None:
     """Check a node's parameters, shape and dtype; what an elementwise op makes is asked once for the same inputs."""
+    key = (node.op, node.params, *[(i.shape, i.dtype) for i in node.inputs]) if type(node.op) is Elementwise else None
+    if known.get(key) == (node.shape, node.dtype):
+        return
     if len(node.params) != len(node.op.params):
         raise VerifyError(f"{stage}: {node!r} has {len(node.params)} parameters for {node.op.params}")
     if not isinstance(node.op, Result) and any(i.dtype is SEVERAL for i in node.inputs):
         raise VerifyError(f"{stage}: {node!r} reads what has several results, and not one of them")
-    key = (node.op, node.params, *[(i.shape, i.dtype) for i in node.inputs]) if type(node.op) is Elementwise else None
-    if key in known:
-        shape, dtype = known[key]
-    else:
-        try:
-            shape, dtype = node.op.infer(*node.inputs, **node.named)
-        except SymgradError as error:
-            raise VerifyError(f"{stage}: {node!r} cannot be: {error}") from error
-        if key is not None:
-            known[key] = shape, dtype
+    try:
+        shape, dtype = node.op.infer(*node.inputs, **node.named)
+    except SymgradError as error:
+        raise VerifyError(f"{stage}: {node!r} cannot be: {error}") from error
     if tuple(shape) != node.shape or dtype != node.dtype:
         raise VerifyError(f"{stage}: {node!r} should be {dtype}{list(shape)}")
+    if key is not None:
+        known[key] = node.shape, node.dtype
     for body in bodies(node):
         if body.scope is not None or body.start:
             raise VerifyError(f"{stage}: {node!r} has a body that reads what is no argument of it")

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from itertools import repeat
 from typing import Any, NamedTuple
 
@@ -266,6 +267,12 @@ def pulled(
 ) -> Iterator[tuple[Node, Cotangent]]:
     """Apply a node's rule: the cotangents of its inputs."""
     op, active = node.op, poles.active
+    if not (total.guard or total.partial or total.chosen) and _is_unguarded(op):
+        parts = _applied(node, total.value, Tracer(node, trace), [Tracer(i, trace) for i in node.inputs], active)
+        for read, part in zip(node.inputs, parts, strict=True):
+            if part is not None and read in active:
+                yield read, Cotangent(unbroadcast(part, read.shape))
+        return
     lazy = total.partial and not total.guard and moves(meant(node))
     if total.partial and not lazy and node in poles.behind:
         total = _nonzero(total)
@@ -288,32 +295,23 @@ def pulled(
         y = op(*inputs, **node.named)
     if isinstance(op, Composite) and op.override:
         trace.graph.rules[op.override if node.line is None else f"{op.override} at {node.line}"] = None
-    try:
-        g = total.value
-        if selects and isinstance(op, Elementwise) and not soft:
-            g = unselected(trace, g, total.guard)  # what is made of it is selected by all of the guard again
-        named = node.named
-        if op.equals is not None:
-            named = {**named, "slope": tangent(trace, g.node, *op.equals(*inputs)) if slopes else g * np.nan}
-            if results and slopes:
-                named["probe"] = probe(trace, node, results)
-        parts = rule(op)(g, y, *inputs, **named)
-    except NoGradient as error:
-        raise _on_the_path(error, node, active) from None
-    parts = parts if isinstance(parts, tuple) else (parts,)
-    if len(parts) != len(inputs):
-        raise NoGradient(f"the rule of {op.name} gives {len(parts)} cotangents, not {len(inputs)}", line=node.line)
+    g, named = total.value, dict[str, Any]()
+    if selects and isinstance(op, Elementwise) and not soft:
+        g = unselected(trace, g, total.guard)  # what is made of it is selected by all of the guard again
+    if op.equals is not None:
+        named["slope"] = tangent(trace, g.node, *op.equals(*inputs)) if slopes else g * np.nan
+        if results and slopes:
+            named["probe"] = probe(trace, node, results)
+    parts = _applied(node, g, y, inputs, active, **named)
     fine: Any = None
     if soft and selects and (isinstance(op, Elementwise) or not meant(node).regular):
-        fine = _fine(trace, node, parts, lambda one: rule(op)(one, y, *inputs, **named), linear=linear)
+        fine = _fine(trace, node, parts, lambda one: rule(op)(one, y, *inputs, **node.named, **named), linear=linear)
     guards = passed(trace, node, total.guard if chosen or any(wanted) or steep else (), wanted)
     if use is not None:  # its own condition says more than when a derivative is used
         guards = [both(total.guard, conditions(trace.graph, use))] * len(guards)
     for k, (read, part) in enumerate(zip(node.inputs, parts, strict=True)):
         if read not in active or part is None:
             continue
-        if isinstance(part, NoGradient):  # of this argument there is none, of the others there may be
-            raise _on_the_path(part, node, {read})
         guard = guards[k]
         if total.guard and isinstance(op, Composite):
             guard = both(guard, followed(trace, part.node, total.value.node, total.guard))
@@ -327,6 +325,29 @@ def pulled(
         guard = fitting(trace, guard, read.shape, part.node)
         part = unbroadcast(part, read.shape)  # noqa: PLW2901 - of a stretched operand the sum
         yield read, Cotangent(part, guard, chosen, lazy, soft and bool(guard), lazy and total.unit)
+
+
+@lru_cache(maxsize=4096)  # a user's op need not live for ever
+def _is_unguarded(op: Op) -> bool:
+    """Whether it takes each element to one, by the same formula: no guard begins there."""
+    return type(op) is Elementwise and op.used is None and op.equals is None and not chooses(op)
+
+
+def _applied(
+    node: Node, g: Any, y: Tracer, inputs: list[Any], active: set[Node], **more: Any,
+) -> tuple[Any, ...]:
+    """Apply a node's rule to the cotangent `g` of its result `y`: one cotangent for each input, None where none is."""
+    try:
+        parts = rule(node.op)(g, y, *inputs, **node.named, **more)
+    except NoGradient as error:
+        raise _on_the_path(error, node, active) from None
+    parts = parts if isinstance(parts, tuple) else (parts,)
+    if len(parts) != len(inputs):
+        raise NoGradient(f"the rule of {node.op.name} gives {len(parts)} cotangents, not {len(inputs)}", line=node.line)
+    for read, part in zip(node.inputs, parts, strict=True):
+        if isinstance(part, NoGradient) and read in active:  # of this argument there is none, of others there may be
+            raise _on_the_path(part, node, {read})
+    return parts
 
 
 def _fine(
