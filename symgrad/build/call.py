@@ -46,7 +46,7 @@ from symgrad.render.source import OBJECTS, OTHER, Source
 from symgrad.trace import optree
 from symgrad.trace.outside import plain
 from symgrad.trace.signature import Signature, leaf_spec
-from symgrad.trace.structures import NAMESPACE, dicts_in, order_of
+from symgrad.trace.structures import NAMESPACE, key_orders
 
 if TYPE_CHECKING:
     from queue import SimpleQueue
@@ -660,12 +660,12 @@ def flattening(tree: Any, outside: Callable[[], list[Any]] | None) -> Any:
         return None if outside is None else lambda args: (*args, *outside())
     flatten: Any = optree.tree_flatten
     nothing: dict[str, Any] = {}
-    dicts = dicts_in(tree)
-    order = order_of(dicts, optree.tree_unflatten(tree, range(tree.num_leaves))) if dicts else ()
+    orders = key_orders(tree)
+    order = () if orders is None else orders(optree.tree_unflatten(tree, range(tree.num_leaves)))
 
     def flat(args: tuple[Any, ...]) -> tuple[Any, ...] | None:
         leaves, found = flatten((args, nothing), namespace=NAMESPACE)
-        if found != tree or (dicts and order_of(dicts, (args, nothing)) != order):
+        if found != tree or (orders is not None and orders((args, nothing)) != order):
             return None
         return tuple(leaves) if outside is None else (*leaves, *outside())
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections import OrderedDict, defaultdict
+from collections import OrderedDict, defaultdict, deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import is_dataclass
 from enum import Enum
@@ -113,32 +113,35 @@ def flattened(tree: Any, *, is_leaf: Callable[[Any], bool] | None = None) -> tup
 
 
 @lru_cache(maxsize=256)
-def dicts_in(tree: Any) -> list[tuple[tuple[Any, ...], tuple[Any, ...]]]:
-    """List where dicts of several keys stand in a structure, and these in the order in which leaves follow."""
-    found = []
-    level: list[tuple[tuple[Any, ...], Any]] = [((), tree)]
-    while level:
-        place, one = level.pop()
-        entries = one.entries()
-        if one.type in {dict, defaultdict} and len(entries) > 1:
-            found.append((place, tuple(entries)))
-        level += [((*place, entry), part) for entry, part in zip(entries, one.children(), strict=True)]
-    return found
+def key_orders(tree: Any) -> Callable[[Any], tuple[Any, ...]] | None:
+    """Make what returns the orders of keys in dicts of a structure, which code that goes through them sees.
 
-
-def order_of(dicts: Sequence[tuple[tuple[Any, ...], tuple[Any, ...]]], value: Any) -> tuple[Any, ...]:
-    """Return the order of keys in dicts, see `dicts_in`, which code that goes through them sees.
-
-    Nothing where it is that of the leaves.
+    Returns:
+        A function of a value of this structure: for each dict of several keys its keys, () where they stand as leaves
+        do; and () where all do. None where there is no such dict.
     """
-    found = []
-    for place, usual in dicts:
-        one = value
-        for entry in place:
-            one = one[entry] if isinstance(one, (dict, list, tuple)) else getattr(one, entry)
-        keys = tuple(one)
-        found.append(() if keys == usual else keys)
-    return tuple(found) if any(found) else ()
+    level: list[tuple[int, Any, bool, Any]] = [(-1, None, True, tree)]
+    for number, (_, _, _, one) in enumerate(level):
+        by_item = issubclass(one.type or object, (dict, list, tuple, deque))
+        level += [(number, entry, by_item, part) for entry, part in zip(one.entries(), one.children(), strict=True)]
+    of_many = [part.type in {dict, defaultdict} and part.num_children > 1 for *_, part in level]
+    needed = [*of_many]
+    for number in range(len(level) - 1, 0, -1):
+        needed[level[number][0]] |= needed[number]
+    if not needed[0]:
+        return None
+    places = {number: k for k, number in enumerate(number for number, one in enumerate(needed) if one)}
+    ways = [(places[parent], entry, by_item) for parent, entry, by_item, _ in [level[k] for k in places if k]]
+    usual = [(places[k], tuple(level[k][3].entries())) for k in places if of_many[k]]
+
+    def orders(value: Any) -> tuple[Any, ...]:
+        parts = [value]
+        for within, entry, by_item in ways:
+            parts.append(parts[within][entry] if by_item else getattr(parts[within], entry))
+        found = [() if (keys := tuple(parts[k])) == known else keys for k, known in usual]
+        return tuple(found) if any(found) else ()
+
+    return orders
 
 
 def behind(tree: Any, leaves: Sequence[Any], statics: Iterable[Any]) -> list[Any]:

@@ -6,7 +6,7 @@ import re
 import threading
 import types
 from argparse import Namespace
-from collections import OrderedDict, defaultdict, namedtuple
+from collections import OrderedDict, defaultdict, deque, namedtuple
 from dataclasses import dataclass, field
 from enum import Enum, Flag, IntEnum
 from functools import cached_property
@@ -498,12 +498,14 @@ def test_a_module_may_be_an_argument() -> None:
 
 def weighted(tree: Any) -> Any:
     """Go through the values of a dict, as layers are gone through."""
-    parts = tree.parts if hasattr(tree, "parts") else tree
+    parts = tree.parts if hasattr(tree, "parts") else tree[0] if isinstance(tree, (list, deque)) else tree
     return sum([(k + 1) * np.sum(part) for k, part in enumerate(parts.values())])
 
 
 @pytest.mark.parametrize("options", [sg.Options(), sg.Options(compiler="none")], ids=["in C", "interpreted"])
-@pytest.mark.parametrize("inside", [dict, lambda d: types.SimpleNamespace(parts=d)], ids=["alone", "in an object"])
+@pytest.mark.parametrize("inside", [
+    dict, lambda d: types.SimpleNamespace(parts=d), lambda d: [d, 1.0], lambda d: deque([d, 1.0])],
+    ids=["alone", "in an object", "in a list", "in a deque"])
 def test_the_order_of_keys_is_the_one_of_each_call(inside: Any, options: sg.Options) -> None:
     """A function that goes through a dict was compiled for the first call's order, and gave its numbers for others."""
     given = {"a": np.ones(2), "b": np.full(2, 2.0), "c": 5.0}
@@ -514,7 +516,8 @@ def test_the_order_of_keys_is_the_one_of_each_call(inside: Any, options: sg.Opti
             assert value(tree) == weighted(tree)
             found = slopes(tree)
             for k, name in enumerate(names):
-                np.testing.assert_array_equal((found.parts if hasattr(found, "parts") else found)[name], k + 1.0)
+                parts = found.parts if hasattr(found, "parts") else found if isinstance(found, dict) else found[0]
+                np.testing.assert_array_equal(parts[name], k + 1.0)
     assert value.cache_info().compilations == 3
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import re
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -245,6 +246,27 @@ def test_parameters_of_any_structure(name):
         found.append((p, {**state}))
         assert same(found[-1], (q, its))
     assert same(*found)
+
+
+@pytest.mark.parametrize("donate", [False, True])
+def test_the_order_of_keys_is_the_one_of_each_step(donate):
+    """A loss that goes through a dict of parameters, or of a batch, was compiled for the first step's order."""
+    def loss(params, batch):
+        parts = [*params.values(), *batch.values()]
+        return sum([(k + 1) * np.sum(part**2) for k, part in enumerate(parts)])
+
+    given = {"a": 2.0, "b": 3.0}, {"x": np.ones(4), "y": np.full(4, 3.0)}
+    opt = OPTIMIZERS["sgd"]
+    step = sg.compile_step(loss, opt, donate=donate)
+    for _ in range(2):
+        for names, columns in product(("ab", "ba"), ("xy", "yx")):
+            params, batch = {n: np.full(2, given[0][n]) for n in names}, {n: given[1][n] for n in columns}
+            wanted = loss(params, batch), loss(params, {n: one[:2] for n, one in batch.items()})
+            moved, _, value = step(sg.tree_map(np.copy, params), opt.init(params), batch)
+            assert value == wanted[0]
+            for k, n in enumerate(names):
+                np.testing.assert_allclose(moved[n], params[n] * (1 - 0.2 * (k + 1)), rtol=1e-14)
+            assert step.epoch(sg.tree_map(np.copy, params), opt.init(params), batch, batch=2)[2][0] == wanted[1]
 
 
 def _unaligned(a):

@@ -36,7 +36,7 @@ from symgrad.trace.signature import (
     signature_of,
     specs_in,
 )
-from symgrad.trace.structures import NAMESPACE, dicts_in, flattened, order_of
+from symgrad.trace.structures import NAMESPACE, flattened, key_orders
 
 Argnum = int | str
 Argnums = int | str | tuple[int | str, ...]
@@ -494,8 +494,8 @@ class Arguments:
             leaves, tree = flattened(whole)
             leaves = [leaf.settle() if hasattr(type(leaf), "settle") else leaf for leaf in leaves]
             kinds = tuple([_leaf_kind(leaf) or (type(leaf), getattr(leaf, "shape", None)) for leaf in leaves])
-        dicts = dicts_in(tree)
-        return Leaves(leaves, tree, kinds, tuple(statics.items()), order_of(dicts, whole) if dicts else ())
+        orders = key_orders(tree)
+        return Leaves(leaves, tree, kinds, tuple(statics.items()), () if orders is None else orders(whole))
 
     def describe(self, call: Leaves, pattern: Sequence[int | str] | None = None) -> Signature:
         """Describe a call: names, paths, specs; with the extents of a pattern, if one is given."""
@@ -655,7 +655,7 @@ def describe_change(
     for path, old, new in zip(signature.paths, last.specs, specs, strict=True):
         if old != new:
             return f"argument {path} changed from {_spec_told(old, new)} to {_spec_told(new, old)}{left}"
-    return "the class of an argument changed, as from an array to a subclass of arrays"
+    return "the class of an argument changed, as from an array to a subclass of arrays, or the order of keys in a dict"
 
 
 def _spec_told(spec: Spec, other: Spec) -> str:

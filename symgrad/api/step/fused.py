@@ -17,7 +17,7 @@ from symgrad.build.call import MISS, Plan
 from symgrad.build.steps import Given, Half, Steps
 from symgrad.render.source import MEET
 from symgrad.trace import optree
-from symgrad.trace.structures import flattened
+from symgrad.trace.structures import flattened, key_orders
 
 NUMPYS: dict[type, Callable[[Any], Any]] = {float: np.float64, int: np.int64}
 """What NumPy has for Python's numbers."""
@@ -64,6 +64,8 @@ class Fused:
         """
         entry, plan, serves = gradient
         leaves, self.tree = flattened(given)
+        self.orders = key_orders(self.tree)
+        self.order = () if self.orders is None else self.orders(given)
         self.key, self.update, self.unused, self.donate, self.rows = key, update, unused, donate, rows
         self.halves, self.serves = (entry, update.entry), (serves, update.serves)
         first, second = [one.call.interface for one in self.halves]
@@ -115,6 +117,10 @@ class Fused:
     def touched(self) -> dict[str, int]:
         """How many rows the gradients by tables had in the last step."""
         return {path: self.steps.integer(place) for path, place in self.tables.items()}
+
+    def is_of(self, tree: Any, given: tuple[Tree, Tree, Any]) -> bool:
+        """Whether it is planned for arguments of this structure, whose dicts have their keys in this order."""
+        return bool(self.tree == tree) and (self.orders is None or self.orders(given) == self.order)
 
     @property
     def is_current(self) -> bool:

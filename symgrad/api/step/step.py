@@ -18,7 +18,7 @@ from symgrad.api.modes.by_path import below, value_and_gradient
 from symgrad.api.modes.derivatives import jit
 from symgrad.api.modes.mode import function
 from symgrad.api.sparse.rows import RowSparse
-from symgrad.api.step.epoch import Values, ahead, in_order, order_of, rows_at, rows_of, same_rows
+from symgrad.api.step.epoch import Values, ahead, in_order, places_of, rows_at, rows_of, same_rows
 from symgrad.api.step.fused import NUMPYS, Fused, gradients_like
 from symgrad.api.step.update import (
     Update,
@@ -42,7 +42,7 @@ from symgrad.trace import optree
 from symgrad.trace.lines import user_line
 from symgrad.trace.signature import Spec, leaf_spec, signature_of
 from symgrad.trace.state import active
-from symgrad.trace.structures import flattened, is_pattern
+from symgrad.trace.structures import flattened, is_pattern, key_orders
 
 if TYPE_CHECKING:
     from symgrad.api.report import Cost, Memory
@@ -157,7 +157,7 @@ class Step:
         """Take a step by one call of C; None where the halves are called apart."""
         leaves, tree = flattened((params, state, batch))
         for fused in self._fused:
-            if fused.tree == tree and not fused.rows and fused.is_current:
+            if not fused.rows and fused.is_of(tree, (params, state, batch)) and fused.is_current:
                 found = fused([*leaves], state)
                 if found is not None:
                     break
@@ -203,7 +203,7 @@ class Step:
         update = self._compiled(params, grads, state)
         if not update.is_alone:
             return None
-        key = id(entry), id(update), rows, ordered, _kinds(*flattened((params, state, batch)))
+        key = id(entry), id(update), rows, ordered, _kinds((params, state, batch))
         for fused in self._fused:
             if fused.key == key and fused.is_current:
                 return fused
@@ -238,7 +238,7 @@ class Step:
             raise ArgumentError("epoch() in a traced function", line=user_line(), instead="sg.scan of the step")
         params, plain = _parameters(params), tree_map(rows_of, arrays)
         total, batch = same_rows(plain, batch), int(batch)
-        rows = None if order is None else order_of(order, total)
+        rows = None if order is None else places_of(order, total)
         count = total if rows is None else len(rows)
         if not self.donate:
             params, state = tree_map(owned, (params, state))
@@ -253,8 +253,7 @@ class Step:
             beside = [np.arange(size + ahead(plain, size)) % size] * ordered
             try:
                 usual, code = (params, _settled(state), given), None
-                leaves, tree = flattened(usual)
-                kinds = _kinds(leaves, tree)
+                leaves, kinds = flattened(usual)[0], _kinds(usual)
                 known = [one for one in self._fused if one.rows == size and one is not missed]
                 fused = next((one for one in known if one.key[3:] == (ordered, kinds) and one.is_current), None)
                 if fused is None:
@@ -494,7 +493,7 @@ class Step:
 
     def _compiled(self, params: Tree, grads: dict[str, Any], state: Tree) -> Update:
         """Find or compile the update of parameters by gradients such as these."""
-        key = _kinds(*flattened((params, state, grads)))
+        key = _kinds((params, state, grads))
         with self._lock:
             update = self._updates.get(key)
             if update is None or update.serves(()) is MISS:
@@ -544,6 +543,9 @@ def _settled(state: Tree) -> Tree:
     return _with_numpys(state)
 
 
-def _kinds(leaves: Sequence[Any], structure: Any) -> tuple[Any, ...]:
+def _kinds(given: Tree) -> tuple[Any, ...]:
     """Return what tells structures of arrays apart that a step in C is planned for."""
-    return structure, *[(type(leaf), getattr(leaf, "dtype", None), np.shape(leaf)) for leaf in leaves]
+    leaves, structure = flattened(given)
+    orders = key_orders(structure)
+    order = () if orders is None else orders(given)
+    return structure, order, *[(type(leaf), getattr(leaf, "dtype", None), np.shape(leaf)) for leaf in leaves]
