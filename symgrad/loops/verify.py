@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from symgrad.ir.index.notation import Access
-    from symgrad.loops.program import Around, Array, Item, Items, LoopProgram, Share, Storage
+    from symgrad.loops.program import Around, Array, Item, Items, LoopProgram, Share, Storages
 
     Span = tuple[tuple[int, int], ...]
     Box = tuple[tuple[int, int], ...]
@@ -293,6 +293,7 @@ class Section:
         sites: its statements.
         loops: its loops, each with the numbers of its first and its last statement.
         turns: those that stand for loops with a condition.
+        at_once: those whose iterations run at once.
         starts: of each array the loops around the statements that start it.
         shares: the sums that threads see as their own, by what they see.
         arrays: what it touches.
@@ -302,7 +303,7 @@ class Section:
     """
 
     __slots__ = (
-        "alone", "arrays", "cut", "found", "items", "loops", "place", "shares", "sites", "starts", "teams", "turns",
+        "alone", "arrays", "at_once", "cut", "found", "items", "loops", "place", "shares", "sites", "starts", "teams", "turns",
         "verifier",
     )
 
@@ -317,6 +318,7 @@ class Section:
         self.shares: dict[Array, Share] = {}
         self.teams: dict[str, Any] = {}
         self._walk(looped(items) if alone else items, Inside())
+        self.at_once = {loop for loop in self.loops if loop.walk in {Walk.LANES, Walk.THREADS}}
         for site in self.sites:
             self._statement(site)
         self.arrays = {touched[0].array for site in self.sites for touched in site.facts.touched}
@@ -441,6 +443,7 @@ class _Trial:
         touches: what touches each array, in order.
         flows: what is written, and what reads it, of each array.
         vague: the arrays of which that is not known.
+        before: the sections after the pass before, what touched each array there, and how they were stored.
     """
 
     def __init__(self, verifier: Verifier, sizes: dict[Any, int], teams: Mapping[str, Any], *, asks: bool) -> None:
@@ -454,46 +457,63 @@ class _Trial:
         self.touches: dict[Array, list[Touch]] = {}
         self.flows: dict[Array, list[tuple[Touch, Touch]]] = {}
         self.vague: set[Array] = set()
-        self.known: dict[Array, tuple[list[list[Touch]], Storage]] = {}
+        self.before: tuple[list[Section], dict[Array, list[list[Touch]]], Storages] = [], {}, {}
         self.sizes.update({symbol(name): self.value(count) for name, count in teams.items()})
 
     def check(self) -> None:
         """Check what was not so after the pass before: arrays that are touched, or stored, in another way."""
-        verifier, program = self.verifier, self.verifier.program
+        verifier, program, sections = self.verifier, self.verifier.program, self.verifier.sections
         self.storage = storage = program.storage
-        parts: dict[Array, list[list[Touch]]] = {output: [] for output in program.outputs}
-        for section in verifier.sections:
+        (before, parts, stored), self.before = self.before, ([], {}, {})  # after what was wrong, nothing is known
+        if not before:
+            self.touches, self.flows = {}, {}
+        for section in sections:
             if self not in section.found:
                 section.found[self] = self.touched(section)
-            for array, own in section.found[self].items():
-                parts.setdefault(array, []).append(own)
-        before, self.known = self.known, {}  # after what was wrong, nothing is known
-        known = {array: (own, storage[array]) for array, own in parts.items()}
-        moved = {a for a, own in parts.items() if a not in before or not same_objects(before[a][0], own)}
-        other = moved.union([a for a in parts if a not in moved and before[a][1] != storage[a]])
-        self.touches = {a: [*chain(*own)] if a in moved else self.touches[a] for a, own in parts.items()}
-        self.flows = {a: flows for a, flows in self.flows.items() if a in parts}
-        for array in other:
-            if array in storage:
+        there, was = {*sections}, {*before}
+        if same_objects([one for one in sections if one in was], [one for one in before if one in there]):
+            changed = [*[one for one in before if one not in there], *[one for one in sections if one not in was]]
+        else:  # they stand in another order
+            changed = sections
+        asked = {array for section in changed for array in section.found[self]}
+        found: dict[Array, list[list[Touch]]] = {
+            output: [] for output in program.outputs if output in asked or output not in parts}
+        for section in sections if asked else ():
+            own = section.found[self]
+            if not asked.isdisjoint(own):
+                for array in own:
+                    if array in asked:
+                        found.setdefault(array, []).append(own[array])
+        for array in asked:
+            if array not in found:  # nothing touches it any more
+                for known in (parts, self.touches, self.flows):
+                    known.pop(array, None)
+        moved = {a: own for a, own in found.items() if a not in parts or not same_objects(parts[a], own)}
+        parts.update(moved)
+        other = {*moved}
+        if storage is not stored:
+            other |= {a for a in parts if storage.get(a) is not stored.get(a) and storage[a] != stored.get(a, a.whole)}
+        self.touches.update({a: [*chain(*own)] for a, own in moved.items()})
+        for array in parts if other else ():
+            if array in other and array in storage:
                 self.stored(array, self.touches[array])
         for array in moved:
             self.running(array, self.touches[array])
-        for array in parts:
-            if array in moved and not array.is_given and array.kind is not Kind.DONATED and array not in program.kept:
+        for array in moved:
+            if not array.is_given and array.kind is not Kind.DONATED and array not in program.kept:
                 self.defined(array, self.touches[array])
         for output in program.outputs:
             if output in moved and output not in program.kept:
                 self.finished(output)
-        for section in verifier.sections if other else ():
-            at_once = {loop for loop in section.loops if loop.walk in {Walk.LANES, Walk.THREADS}}
-            if at_once and not section.found[self].keys().isdisjoint(other):
-                self.parallel(section, at_once, other)
+        for section in sections if other else ():
+            if section.at_once and not section.found[self].keys().isdisjoint(other):
+                self.parallel(section, section.at_once, other)
         if verifier.stage == "allocate" or any(s.slot is not None for s in storage.values()):
             self.memory()
         for source, target in program.donated:
             if source.kind is Kind.DONATED:
                 self.given_up(source, target)
-        self.known = known
+        self.before = sections, parts, storage
 
     def touched(self, section: Section) -> dict[Array, list[Touch]]:
         """Check the loops and the indices of statements; return what those touch that run at all, by array."""
