@@ -474,7 +474,7 @@ class _Trial:
         if same_objects([one for one in sections if one in was], [one for one in before if one in there]):
             changed = [*[one for one in before if one not in there], *[one for one in sections if one not in was]]
         else:  # they stand in another order
-            changed = sections
+            changed = [*before, *sections]
         asked = {array for section in changed for array in section.found[self]}
         found: dict[Array, list[list[Touch]]] = {
             output: [] for output in program.outputs if output in asked or output not in parts}
