@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import scipy.special  # noqa: F401 - before an op is declared: the tests compare with its functions
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[1]
 OWN_CACHE = pytest.StashKey[str]()
+TABLES = pytest.StashKey[dict[Any, list[Any]]]()
 LEVELS = dict.fromkeys((
     "tests/benchmarks/", "tests/dask/", "tests/emit/", "tests/render/", "tests/build/", "tests/loops/test_products",
     "tests/loops/test_tiles", "tests/ops/test_elementwise", "tests/test_random_programs", "tests/test_random_writes",
@@ -134,6 +135,28 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         late = getattr(metafunc.module, "NIGHTLY", ())
         marked = [pytest.param(r, marks=[pytest.mark.nightly] * (r.start in late)) for r in ranges]
         metafunc.parametrize("seeds", marked, ids=str)
+
+
+@pytest.fixture
+def together(request: pytest.FixtureRequest) -> tuple[Any, ...]:
+    """Return the rows of a table's test that stand in one module with its own, of those alone that this run tries."""
+    from tests.table import MODULE
+
+    node: Any = request.node
+    items: list[Any] = request.session.items
+
+    def table(item: Any) -> Any:
+        return item.nodeid.partition("[")[0], *[(k, v) for k, v in item.callspec.params.items() if k != "row"]
+
+    found = request.session.stash.get(TABLES, None)
+    if found is None:
+        found = request.session.stash[TABLES] = {}
+        for item in items:
+            if "together" in getattr(item, "fixturenames", ()):
+                found.setdefault(table(item), []).append(item.callspec.params["row"])
+    rows = found[table(node)]
+    start = rows.index(node.callspec.params["row"]) // MODULE * MODULE
+    return tuple(rows[start : start + MODULE])
 
 
 @pytest.fixture

@@ -230,15 +230,9 @@ def _moved(array: Array, place: int, h: float) -> Array:
     return moved
 
 
-def result(kind: str, group: str, row: Row, dtype: str, options: sg.Options | None = None) -> Any:
-    """Return what a row's module makes of it: a result, or the exception it raised."""
-    return module(kind, group, groups(group).index(row) // MODULE, dtype, options)[row.name]
-
-
 @cache
-def module(kind: str, group: str, number: int, dtype: str, options: sg.Options | None) -> dict[str, Any]:
-    """Compute `MODULE` rows of a group at once: a result, or an exception, for each name."""
-    rows = groups(group)[number * MODULE : (number + 1) * MODULE]
+def module(kind: str, rows: tuple[Row, ...], dtype: str, options: sg.Options | None = None) -> list[Any]:
+    """Compute some rows at once: a result, or an exception, for each."""
     return _attempted(kind, rows, np.dtype(dtype), options)
 
 
@@ -250,15 +244,14 @@ def groups(group: str) -> list[Row]:
     return {"samples": samples, "edges": edges}[group]()
 
 
-def _attempted(kind: str, rows: Sequence[Row], dtype: Any, options: sg.Options | None) -> dict[str, Any]:
+def _attempted(kind: str, rows: Sequence[Row], dtype: Any, options: sg.Options | None) -> list[Any]:
     try:
-        results = getattr(Many(rows, dtype, options), kind)()
+        return list(getattr(Many(rows, dtype, options), kind)())
     except Exception as error:  # noqa: BLE001 - whose fault it was is found out by halves
         if len(rows) == 1:
-            return {rows[0].name: error}
+            return [error]
         half = len(rows) // 2
-        return _attempted(kind, rows[:half], dtype, options) | _attempted(kind, rows[half:], dtype, options)
-    return {row.name: result for row, result in zip(rows, results, strict=True)}
+        return _attempted(kind, rows[:half], dtype, options) + _attempted(kind, rows[half:], dtype, options)
 
 
 # -- references

@@ -31,15 +31,13 @@ def by_turns(
     ])
 
 
+Rows = tuple[t.Row, ...]
+
+
 @cache
-def module(start: int, way: str) -> list[Any]:
-    many = t.Many(SMOOTH[start : start + t.MODULE], np.dtype(np.float64))
+def module(rows: Rows, way: str = "") -> list[Any]:
+    many = t.Many(rows, np.dtype(np.float64))
     return list(curvatures(many, way) if way else products(many))
-
-
-def computed(row: t.Row, way: str = "") -> Any:
-    position = SMOOTH.index(row)
-    return module(position // t.MODULE * t.MODULE, way)[position % t.MODULE]
 
 
 def products(many: t.Many) -> Any:
@@ -105,15 +103,15 @@ def curvatures(many: t.Many, way: str) -> Any:
 
 
 @rows(SMOOTH)
-def test_forward_is_the_transpose_of_reverse(row: t.Row) -> None:
-    pushed, pulled, size = computed(row)
+def test_forward_is_the_transpose_of_reverse(row: t.Row, together: Rows) -> None:
+    pushed, pulled, size = module(together)[together.index(row)]
     assert abs(pushed - pulled) <= 1e-13 * size
 
 
 @by_turns(SMOOTH, ORDERS, more=["all"], of=2)
-def test_second_order(row: t.Row, way: str) -> None:
+def test_second_order(row: t.Row, way: str, together: Rows) -> None:
     """It is what differences of the gradient say; all orders of derivatives agree."""
-    found, numbers = computed(row, way)
+    found, numbers = module(together, way)[together.index(row)]
     largest = max([1.0, *[float(np.max(np.abs(n), initial=0.0)) for n in numbers]])
     for *ways, d in zip(*found, numbers, strict=True):
         c = ways[-1]
@@ -157,34 +155,31 @@ def batched(row: t.Row, pattern: str) -> tuple[list[Any], list[t.Array], list[li
 
 
 @cache
-def one_by_one(start: int) -> Any:
-    """Compile twenty rows for one example, whatever is mapped."""
-    return sg.jit(lambda examples: [
-        row.call(*one) for row, one in zip(ALL[start : start + t.MODULE], examples, strict=True)
-    ], options=t.GENTLY)
+def one_by_one(rows: Rows) -> Any:
+    """Compile rows for one example, whatever is mapped."""
+    return sg.jit(
+        lambda examples: [row.call(*one) for row, one in zip(rows, examples, strict=True)], options=t.GENTLY)
 
 
 @cache
-def in_batches(start: int, pattern: str) -> list[Any]:
-    """Map twenty rows at once, and call each of their examples."""
-    rows_here = ALL[start : start + t.MODULE]
-    given = [batched(row, pattern) for row in rows_here]
+def in_batches(rows: Rows, pattern: str) -> list[Any]:
+    """Map rows at once, and call each of their examples."""
+    given = [batched(row, pattern) for row in rows]
 
     def mapped(stacked: Any) -> Any:
-        pairs = zip(rows_here, given, stacked, strict=True)
+        pairs = zip(rows, given, stacked, strict=True)
         return [sg.vmap(row.call, tuple(axes))(*arrays) for row, (axes, _, _), arrays in pairs]
 
     found = sg.jit(mapped, options=t.GENTLY)([stacked for _, stacked, _ in given])
-    each = one_by_one(start)
+    each = one_by_one(rows)
     expected = [each(list(examples)) for examples in zip(*[own for *_, own in given], strict=True)]
     return list(zip(found, zip(*expected, strict=True), strict=True))
 
 
 @by_turns(ALL, list(PATTERNS))
-def test_vmap_is_a_loop(row: t.Row, way: str) -> None:
+def test_vmap_is_a_loop(row: t.Row, way: str, together: Rows) -> None:
     """Values for each example are those of a call for it, special values included."""
-    position = ALL.index(row)
-    found, expected = in_batches(position // t.MODULE * t.MODULE, way)[position % t.MODULE]
+    found, expected = in_batches(together, way)[together.index(row)]
     for one, other in zip(found, expected, strict=True):
         assert np.asarray(one).dtype == np.asarray(other).dtype
         assert np.shape(one) == np.shape(other)
@@ -192,10 +187,9 @@ def test_vmap_is_a_loop(row: t.Row, way: str) -> None:
 
 
 @cache
-def slopes_in_batches(start: int, way: str) -> list[Any]:
+def slopes_in_batches(rows: Rows, way: str) -> list[Any]:
     """Compute gradients of examples, in a loop and mapped: gradients that are mapped, or of what is mapped."""
-    rows_here = SMOOTH[start : start + t.MODULE]
-    examples = [many(row, 3) for row in rows_here]
+    examples = [many(row, 3) for row in rows]
     stacked = [[np.stack(arrays) for arrays in zip(*own, strict=True)] for own in examples]
 
     def total(row: t.Row, arrays: Any) -> Any:
@@ -209,11 +203,11 @@ def slopes_in_batches(start: int, way: str) -> list[Any]:
         return sg.grad(lambda *a: total(row, a), argnums=tuple(floats(arrays)))(*arrays)
 
     def looped(examples: Any) -> Any:
-        return [gradient(row, one) for row, one in zip(rows_here, examples, strict=True)]
+        return [gradient(row, one) for row, one in zip(rows, examples, strict=True)]
 
     def mapped(stacked: Any) -> Any:
         found = []
-        for row, arrays in zip(rows_here, stacked, strict=True):
+        for row, arrays in zip(rows, stacked, strict=True):
 
             def one_of(*a: Any, row: t.Row = row) -> Any:
                 return total(row, a)
@@ -232,10 +226,9 @@ def slopes_in_batches(start: int, way: str) -> list[Any]:
 
 
 @by_turns(SMOOTH, ["a gradient that is mapped", "the gradient of what is mapped"], of=2, first=2)
-def test_gradients_of_batches(row: t.Row, way: str) -> None:
+def test_gradients_of_batches(row: t.Row, way: str, together: Rows) -> None:
     """They are those of examples in a loop."""
-    position = SMOOTH.index(row)
-    looped, found = slopes_in_batches(position // t.MODULE * t.MODULE, way)[position % t.MODULE]
+    looped, found = slopes_in_batches(together, way)[together.index(row)]
     for k in range(len(found)):
         expected = np.stack([one[k] for one in looped])
         scale = max(1.0, float(np.max(np.abs(expected), initial=0.0)))

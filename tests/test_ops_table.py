@@ -31,8 +31,11 @@ def rows(group: list[t.Row]) -> Any:
     return pytest.mark.parametrize("row", [pytest.param(row, id=row.name) for row in group])
 
 
-def given(kind: str, group: str, row: t.Row, dtype: str = "float64", options: sg.Options | None = None) -> Any:
-    found = t.result(kind, group, row, dtype, options)
+Rows = tuple[t.Row, ...]
+
+
+def given(kind: str, rows: Rows, row: t.Row, dtype: str = "float64", options: sg.Options | None = None) -> Any:
+    found = t.module(kind, rows, dtype, options)[rows.index(row)]
     if isinstance(found, Exception):
         raise found
     return found
@@ -77,49 +80,42 @@ def test_every_op_has_rows() -> None:
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @rows(SAMPLES)
-def test_value(row: t.Row, dtype: str) -> None:
-    same(given("values", "samples", row, dtype), numpys(row, dtype), row)
+def test_value(row: t.Row, dtype: str, together: Rows) -> None:
+    same(given("values", together, row, dtype), numpys(row, dtype), row)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @rows(EDGES)
-def test_value_at_edges(row: t.Row, dtype: str) -> None:
-    same(given("values", "edges", row, dtype), numpys(row, dtype), row)
+def test_value_at_edges(row: t.Row, dtype: str, together: Rows) -> None:
+    same(given("values", together, row, dtype), numpys(row, dtype), row)
 
 
 @rows(SAMPLES + EDGES)
-def test_interpreter_agrees(row: t.Row) -> None:
-    group = "samples" if row in SAMPLES else "edges"
-    same(given("values", group, row), np.asarray(given("values", group, row, options=t.INTERPRETED)), row)
+def test_interpreter_agrees(row: t.Row, together: Rows) -> None:
+    interpreted = given("values", together, row, options=t.INTERPRETED)
+    same(given("values", together, row), np.asarray(interpreted), row)
 
 
 @rows(SMOOTH)
-def test_gradient(row: t.Row) -> None:
+def test_gradient(row: t.Row, together: Rows) -> None:
     """The gradient of a weighted sum against differences of plain NumPy, element by element."""
-    weights = weights_of(row)
+    weights = many_of(together).weights[together.index(row)]
     expected = t.numerical(lambda *arrays: np.sum(row.call(*arrays) * weights), row.arrays())
-    close(given("gradients", "smooth", row), expected, 1e-9)
-    close(given("gradients", "smooth", row, options=t.INTERPRETED), expected, 1e-9)
-
-
-def weights_of(row: t.Row) -> Any:
-    """Return the weights a smooth row has in its module."""
-    position = SMOOTH.index(row)
-    start = position // t.MODULE * t.MODULE
-    return modules(start).weights[position - start]
+    close(given("gradients", together, row), expected, 1e-9)
+    close(given("gradients", together, row, options=t.INTERPRETED), expected, 1e-9)
 
 
 @cache
-def modules(start: int) -> t.Many:
-    return t.Many(SMOOTH[start : start + t.MODULE], np.dtype(np.float64))
+def many_of(rows: Rows) -> t.Many:
+    return t.Many(rows, np.dtype(np.float64))
 
 
 @rows(SMOOTH)
-def test_gradient_in_float32(row: t.Row) -> None:
+def test_gradient_in_float32(row: t.Row, together: Rows) -> None:
     """float32 throughout, against the same gradient in float64."""
-    found = given("gradients", "smooth", row, "float32")
+    found = given("gradients", together, row, "float32")
     assert all(g.dtype == np.float32 for g in found)
-    close(found, given("gradients", "smooth", row), 1e-4)
+    close(found, given("gradients", together, row), 1e-4)
 
 
 # -- memory layouts: the same numbers, however they lie in memory
@@ -142,7 +138,7 @@ LAYOUTS: dict[str, Any] = {"fortran": np.asfortranarray, "strided": strided_view
 @pytest.mark.parametrize("start", some(range(0, len(SMOOTH), t.MODULE)))
 def test_layouts(start: int) -> None:
     """Every row's value and gradient are the same bits whatever the strides of its arguments."""
-    many = modules(start)
+    many = many_of(tuple(SMOOTH[start : start + t.MODULE]))
     gradient = sg.value_and_grad(many.loss)
     value, grads = gradient(many.floats, many.others, many.weights)
     for layout, lay_out in LAYOUTS.items():
