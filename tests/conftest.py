@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[1]
 OWN_CACHE = pytest.StashKey[str]()
-TABLES = pytest.StashKey[dict[Any, list[Any]]]()
+TABLES = pytest.StashKey[dict[str, dict[Any, list[Any]]]]()
 LEVELS = dict.fromkeys((
     "tests/benchmarks/", "tests/dask/", "tests/emit/", "tests/render/", "tests/build/", "tests/loops/test_products",
     "tests/loops/test_tiles", "tests/ops/test_elementwise", "tests/test_random_programs", "tests/test_random_writes",
@@ -138,25 +138,36 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 @pytest.fixture
-def together(request: pytest.FixtureRequest) -> tuple[Any, ...]:
-    """Return the rows of a table's test that stand in one module with its own, of those alone that this run tries."""
-    from tests.table import MODULE
+def tried(request: pytest.FixtureRequest) -> Callable[[str], tuple[Any, ...]]:
+    """Return the values of a parameter that this run tries in this test, with all other parameters as they are here.
 
-    node: Any = request.node
+    What is compiled for all of them at once need not be compiled for those that are left to the night.
+    """
     items: list[Any] = request.session.items
 
-    def table(item: Any) -> Any:
-        return item.nodeid.partition("[")[0], *[(k, v) for k, v in item.callspec.params.items() if k != "row"]
+    def key(item: Any, name: str) -> Any:
+        return item.nodeid.partition("[")[0], *[(k, id(v)) for k, v in item.callspec.params.items() if k != name]
 
-    found = request.session.stash.get(TABLES, None)
-    if found is None:
-        found = request.session.stash[TABLES] = {}
-        for item in items:
-            if "together" in getattr(item, "fixturenames", ()):
-                found.setdefault(table(item), []).append(item.callspec.params["row"])
-    rows = found[table(node)]
-    start = rows.index(node.callspec.params["row"]) // MODULE * MODULE
-    return tuple(rows[start : start + MODULE])
+    def values(name: str) -> tuple[Any, ...]:
+        tables = request.session.stash.setdefault(TABLES, {})
+        if name not in tables:
+            tables[name] = {}
+            for item in items:
+                if name in getattr(getattr(item, "callspec", None), "params", ()):
+                    tables[name].setdefault(key(item, name), []).append(item.callspec.params[name])
+        return tuple(tables[name][key(request.node, name)])
+
+    return values
+
+
+@pytest.fixture
+def together(tried: Callable[[str], tuple[Any, ...]], row: Any) -> tuple[Any, ...]:
+    """Return the rows of a table that stand in one module with a test's own, of those that this run tries."""
+    from tests.table import MODULE
+
+    rows = tried("row")
+    start = rows.index(row) // MODULE * MODULE
+    return rows[start : start + MODULE]
 
 
 @pytest.fixture

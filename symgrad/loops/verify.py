@@ -303,8 +303,8 @@ class Section:
     """
 
     __slots__ = (
-        "alone", "arrays", "at_once", "cut", "found", "items", "loops", "place", "shares", "sites", "starts", "teams", "turns",
-        "verifier",
+        "alone", "arrays", "at_once", "cut", "found", "items", "loops", "place", "shares", "sites", "starts", "teams",
+        "turns", "verifier",
     )
 
     def __init__(self, verifier: Verifier, items: Items, *, alone: bool) -> None:
