@@ -338,6 +338,12 @@ def test_fast_packages_are_built_with_what_the_compiler_needs(packages, file):
     assert "-mprefer-vector-width=512" in text
 
 
+def test_fast_packages_keep_gcc_from_threading_jumps_whoever_compiles_them(packages):
+    text = (packages("loss", "fast").folder / "loss.c").read_text()
+    assert text.index('#pragma GCC optimize("no-thread-jumps")') < text.index("SG_PRAGMA(omp simd")
+    assert "#pragma GCC" not in (packages("loss").folder / "loss.c").read_text()
+
+
 def test_threads_are_checked(copied):
     header = (copied("loss", "fast") / "loss.h").read_text()
     assert "LOSS_BAD_THREADS = -3" in header

@@ -25,12 +25,50 @@ static int permutes(const double *x)
 }
 #endif
 
+enum { TERMS = 512 };
+
+#if defined(__GNUC__)
+__attribute__((noinline))
+#endif
+static double chosen_sum(const double *restrict scale, const double *restrict x, const uint8_t *restrict taken,
+                         const double *restrict slope, double *restrict out)
+{
+    const _Bool positive = scale[0] > 0.0;
+    double total = 0.0;
+#pragma omp simd reduction(+ : total)
+    for (int64_t i = 0; i < TERMS; ++i) {
+        const _Bool used = x[i] != 0.0 || (double)taken[i] - 0.5 > 0.0;
+        const double term = x[i] * slope[i];
+        const double scaled = x[i] * scale[0];
+        total += used ? term : 0.0;
+        const double kept = (used || positive ? scaled : 0.0) * slope[i];
+        out[i] = used ? kept : 0.0;
+    }
+    return total;
+}
+
+/* gcc 12.2 with AVX-512 loses terms here, where it threads the jumps of equal conditions through the sum. */
+static int adds_up(const double *x)
+{
+    static double terms[TERMS], slopes[TERMS], out[TERMS];
+    static uint8_t taken[TERMS];
+    double whole = 0.0;
+    for (int32_t i = 0; i < TERMS; ++i) {
+        const int32_t turn = (i * 37 + 11) % 101;
+        terms[i] = turn % 3 == 0 ? x[0] * turn : 0.0;
+        slopes[i] = x[1] * (turn % 7);
+        taken[i] = (uint8_t)(turn % 5 == 0);
+        whole += terms[i] * slopes[i];
+    }
+    return chosen_sum(x, terms, taken, slopes, out) == whole;
+}
+
 #ifdef _OPENMP
 int omp_get_max_threads(void);
 #endif
 
 /* Sums n numbers; returns 1, plus 2 with fused multiply-add, plus 4 with OpenMP, plus 8 where eight doubles are
- * permuted right, or 0 when the runtime fails. */
+ * permuted right, or 0 when the runtime fails, or sums are wrong. */
 int32_t symgrad_probe(const double *x, double *sum, const int64_t n, const int32_t threads)
 {
     int32_t answer = permutes(x) ? 9 : 1;
@@ -49,5 +87,5 @@ int32_t symgrad_probe(const double *x, double *sum, const int64_t n, const int32
     }
     answer += 4;
 #endif
-    return answer;
+    return adds_up(x) ? answer : 0;
 }
