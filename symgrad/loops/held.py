@@ -162,6 +162,8 @@ class Repeat(Held):
         rows = {k: array for k, array in made.items() if k >= len(self.state)}
         place = self.count.place if self.count else self.axis
         body, new = stepped(inner, outside, self.state, rows, self.inplace, self.rows, place)
+        if not body:  # all arrays are empty
+            return (), new
         if self.count:
             return self.count.loop(body, reads[-1]), [*new, self.count.number.array]
         return (Loop(self.axis, frozenset([self.axis]), body, Walk.SEQUENTIAL, down=self.down),), new

@@ -594,7 +594,12 @@ def in_loops(statements: Iterable[Item], axes: Sequence[Axis], walk: Walk = Walk
 
 
 def over_all(target: Array, how: How, source: Array | Number, line: Line | None = None) -> Items:
-    """Do something with every element of an array, and a number or the same element of another array."""
+    """Do something with every element of an array, and a number or the same element of another array.
+
+    Of no elements it is no statement, as in `lower`: nothing would give the other array a value.
+    """
+    if 0 in target.shape:
+        return ()
     axes = axes_of(target.shape)
     value = Access(source, axes) if isinstance(source, Array) else source
     return in_loops([Statement(Access(target, axes), how, value, axes, line)], axes)

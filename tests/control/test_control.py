@@ -165,6 +165,30 @@ def test_no_steps():
     assert sg.fori_loop(3, 1, lambda i, v: v * i, 2.0) == 2.0
 
 
+NO_ELEMENTS = {
+    "scan": lambda w, x: sg.scan(lambda h, a: ((np.tanh(a) * h * w,) * 2), np.zeros(x.shape[1:]), x)[1],
+    "carry": lambda w, x: sg.scan(lambda h, a: ((np.tanh(a + h @ np.outer(w, w)),) * 2), np.zeros(x.shape[1:]), x)[0],
+    "fori": lambda w, x: sg.fori_loop(0, 5, lambda i, v: v * w * i, x[0]),
+    "counted": lambda w, x: sg.fori_loop(0, np.argmax(w) + 2, lambda i, v: v * w * i, x[0]),
+    "while": lambda w, x: sg.while_loop(lambda s: s[1] < 5, lambda s: (s[0] * w, s[1] + np.sum(w)), (x[0], 0.0))[0],
+    "cond": lambda w, x: sg.cond(np.sum(w) > 2, lambda x: x * w, lambda x: x + w, x[0]),
+}
+
+
+@pytest.mark.parametrize("name", NO_ELEMENTS)
+def test_no_elements(name):
+    """What is carried has none, as of a batch of no rows: sums are 0, and so are their derivatives."""
+    w, x = np.ones(3), np.zeros((2, 0, 3))
+
+    def total(w, x):
+        return np.sum(NO_ELEMENTS[name](w, x))
+
+    slope = sg.grad(total, options=VERIFIED)
+    assert sg.jit(NO_ELEMENTS[name], options=VERIFIED)(w, x).shape == NO_ELEMENTS[name](w, x).shape
+    assert slope(w, x).tolist() == [0.0] * 3
+    assert sg.grad(lambda w: np.sum(w * slope(w, x)))(w).tolist() == [0.0] * 3
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_dtypes(dtype):
     def f(x, ks):

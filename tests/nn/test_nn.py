@@ -235,6 +235,14 @@ def test_recurrent_layers_are_their_equations_to_second_order(layer, equations, 
         np.testing.assert_allclose(got, want, rtol=1e-10, atol=1e-12)
 
 
+@pytest.mark.parametrize(("layer", "p"), [(nn.lstm, gates(4, 2, 3)), (nn.gru, gates(3, 2, 3))])
+def test_recurrent_layers_of_a_batch_of_no_rows(layer, p):
+    x = np.zeros((4, 0, 2))
+    assert sg.jit(layer)(p, x)[0].shape == layer(p, x)[0].shape == (4, 0, 3)
+    slopes = sg.grad(lambda p, x: sum([np.sum(leaf) for leaf in leaves(layer(p, x))]))(p, x)
+    assert {name: slope.any() for name, slope in slopes.items()} == {"Wx": False, "Wh": False, "b": False}
+
+
 def test_normalizations_and_attention_are_their_formulas():
     p, x = norm(3), draw(6, 3)
     y, after = nn.batch_norm(p, STILL, x, training=True, momentum=0.9, eps=1e-2)
