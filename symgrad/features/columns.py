@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import blake2b
-from math import prod
+from math import isnan, prod
 from pathlib import Path
 from typing import Any, Literal
 
@@ -74,13 +74,17 @@ def numeric(key: str, shape: int | Sequence[int] = ()) -> Numeric:
 def bucketized(source: Any, boundaries: Sequence[float]) -> Categorical:
     """Sort numbers into ``[-inf, b0), [b0, b1), ..., [bn, inf)``.
 
+    Of several numbers in an example each has ids of its own: those of the k-th begin with k times as many as there are
+    buckets.
+
     Raises:
         ArgumentValueError: the boundaries do not rise, or the source is no numeric column.
     """
     found = tuple(map(float, boundaries))
-    if not isinstance(source, Numeric) or not found or found != tuple(sorted({*found})):
+    if not isinstance(source, Numeric) or not found or any(map(isnan, found)) or found != tuple(sorted({*found})):
         raise ArgumentValueError(f"bucketized({source!r}, {found})", instead="a numeric column, and numbers that rise")
-    return Categorical(f"{source.name}_bucketized", "bucketized", len(found) + 1, (source, found))
+    size = (len(found) + 1) * prod(source.shape)
+    return Categorical(f"{source.name}_bucketized", "bucketized", size, (source, found))
 
 
 def identity(key: str, size: int) -> Categorical:
@@ -113,6 +117,9 @@ def hashed(key: str, buckets: int) -> Categorical:
 
 def crossed(keys: Sequence[str | Categorical], buckets: int) -> Categorical:
     """Take the combinations of several fields of words, or columns, hashed together.
+
+    Of a field, words go in by their fingerprint and integers as they are; of a column its ids, where words that are not
+    in a vocabulary are one more, -1, and what an identity leaves out is left out.
 
     Raises:
         ArgumentValueError: there are fewer than two, one has no ids (bucketize numbers), or it is hashed already (take
@@ -163,8 +170,10 @@ def embedding(column: Categorical, dimension: int, combiner: Combiner = "mean") 
 def numbers(column: Numeric, data: Mapping[str, Any]) -> Any:
     """Return a field of numbers as an array of doubles, a row for each example."""
     given = _field(data, column.name)
-    try:
-        found = np.asarray(given, np.float64)
+    rows = given if isinstance(given, (list, tuple)) else ()
+    is_masked = any(isinstance(one, np.ma.MaskedArray) for one in (given, *rows))
+    try:  # what is masked is not there, as None is
+        found = np.ma.asarray(given, np.float64).filled(np.nan) if is_masked else np.asarray(given, np.float64)
     except (TypeError, ValueError) as error:
         raise ArgumentValueError(f"the field {column.name!r} holds other than numbers: {error}") from None
     found = found.reshape(0, *column.shape) if found.shape == (0,) else found  # of []
@@ -178,13 +187,14 @@ def numbers(column: Numeric, data: Mapping[str, Any]) -> Any:
 
 def ids(column: Categorical, data: Mapping[str, Any]) -> Any:
     """Return the ids of each example, of shape (examples, most in one), with -1 behind those of the others."""
-    return _padded(_example_ids(column, data), -1, np.int64)
+    found = [[-1 if one is None else one for one in row] for row in _example_ids(column, data)]
+    return _padded(found, -1, np.int64)
 
 
 def weights(column: Categorical, data: Mapping[str, Any]) -> Any:
     """Return the weights of a weighted column's values, with 0 behind them."""
     of, key = column.of
-    given = _example_values(_field(data, key))
+    given = _example_values(data, key)
     try:
         found = [[*map(float, row)] for row in given]
     except (TypeError, ValueError) as error:
@@ -198,61 +208,83 @@ def weights(column: Categorical, data: Mapping[str, Any]) -> Any:
     return _padded(found, 0.0, np.float64)
 
 
-def _example_ids(column: Categorical, data: Mapping[str, Any]) -> list[list[int]]:
+def _example_ids(column: Categorical, data: Mapping[str, Any]) -> list[list[int | None]]:
+    """Return the ids of each example: -1 for a word that is not in the vocabulary, None for what is left out."""
     if column.kind == "weighted":
         return _example_ids(column.of[0], data)
     if column.kind == "bucketized":
-        found = numbers(column.of[0], data)
-        places: Any = np.searchsorted(np.array(column.of[1]), found, side="right")
-        return places.reshape(len(found), prod(found.shape[1:])).tolist()  # type: ignore[no-any-return]
+        source, boundaries = column.of
+        width, found = prod(source.shape), numbers(source, data)
+        places: Any = np.searchsorted(np.array(boundaries), found, side="right").reshape(len(found), width)
+        return (places + (len(boundaries) + 1) * np.arange(width)).tolist()  # type: ignore[no-any-return]
     if column.kind == "crossed":
         return _combinations(column, data)
     key, *words = column.of
     numbered = {word: place for place, word in enumerate(words[0])} if words else {}
-    id_of: dict[str, Callable[[Any], int]] = {
+    id_of: dict[str, Callable[[Any], int | None]] = {
         "vocabulary": lambda value: numbered.get(_text(value), -1), "hashed": lambda value: _print(value) % column.size,
         "identity": lambda value: _identity(column, value),
     }
-    return [[*map(id_of[column.kind], row)] for row in _example_values(_field(data, key))]
+    return _each(data, key, id_of[column.kind])
 
 
-def _combinations(column: Categorical, data: Mapping[str, Any]) -> list[list[int]]:
+def _combinations(column: Categorical, data: Mapping[str, Any]) -> list[list[int | None]]:
     """Return the ids of a cross: the last column's values run fastest."""
-    columns = [
-        [[*map(_print, row)] for row in _example_values(_field(data, key))]
-        if isinstance(key, str) else [[one for one in row if one >= 0] for row in _example_ids(key, data)]
-        for key in column.of
-    ]
+    columns = [_each(data, key, _part) if isinstance(key, str) else _example_ids(key, data) for key in column.of]
     if len({*map(len, columns)}) > 1:
         raise ArgumentValueError(f"the fields of {column.name!r} have {[*map(len, columns)]} examples")
-    made = []
+    made: list[list[int | None]] = []
     for parts in zip(*columns, strict=True):
         found = [CROSS]
         for part in parts:
-            found = [joined(one, value) for one in found for value in part]
+            found = [joined(one, value) for one in found for value in part if value is not None]
         made.append([one % column.size for one in found])
     return made
 
 
-def _identity(column: Categorical, value: Any) -> int:
+def _identity(column: Categorical, value: Any) -> int | None:
     if not isinstance(value, (int, float, np.number)) or not -np.inf < value < column.size or int(value) != value:
         raise IndexOutOfBounds(f"{value!r} in the field {column.name!r} is none of {column.size} ids")
-    return max(int(value), -1)
+    return int(value) if value >= 0 else None
 
 
 def _field(data: Mapping[str, Any], key: str) -> Any:
     if key not in data:
         raise ArgumentError(f"there is no field {key!r}; the fields are {', '.join(map(repr, data))}")
     found = data[key]
-    if isinstance(found, (str, bytes)) or (isinstance(found, np.ndarray) and not found.ndim):
+    is_one = found is None or np.isscalar(found) or (isinstance(found, np.ndarray) and not found.ndim)
+    if is_one or isinstance(found, (Set, Mapping)):  # a text is one, too
         raise ArgumentError(f"the field {key!r} is {found!r:.60}", instead="a list with what each example has")
     return found
 
 
-def _example_values(found: Any) -> list[list[Any]]:
+def _each(data: Mapping[str, Any], key: str, of: Callable[[Any], int | None]) -> list[list[int | None]]:
+    """Apply a function to the values of each example; None stays None."""
+    made = []
+    for k, row in enumerate(_example_values(data, key)):
+        try:
+            made.append([None if value is None else of(value) for value in row])
+        except UnicodeEncodeError:
+            raise ArgumentValueError(
+                f"the field {key!r} holds {row!r:.60} in example {k}, which has no bytes in UTF-8",
+                instead='text without lone surrogates, as text.encode(errors="surrogatepass")',
+            ) from None
+    return made
+
+
+def _example_values(data: Mapping[str, Any], key: str) -> list[list[Any]]:
     """Return the values of each example: one, none, or those of a list."""
-    listed = found.tolist() if isinstance(found, np.ndarray) else found
-    return [[*one] if isinstance(one, (list, tuple, np.ndarray)) else [one] * (one is not None) for one in listed]
+    found = _field(data, key)
+    made: list[list[Any]] = []
+    for k, one in enumerate(found.tolist() if isinstance(found, np.ndarray) else found):
+        several = one.tolist() if isinstance(one, np.ndarray) else one
+        row = [*several] if isinstance(several, (list, tuple)) else [several] * (several is not None)
+        if any(isinstance(value, Iterable) and not isinstance(value, (str, bytes)) for value in row):
+            raise ArgumentError(
+                f"the field {key!r} holds {one!r:.60} in example {k}", instead="a value, or a list of values",
+            )
+        made.append(row)
+    return made
 
 
 def _padded(found: list[list[Any]], fill: float, dtype: Any) -> Any:
@@ -263,12 +295,21 @@ def _padded(found: list[list[Any]], fill: float, dtype: Any) -> Any:
 
 
 def _text(word: Any) -> Any:
-    return word.decode() if isinstance(word, bytes) else word
+    """Return bytes of UTF-8 as the text they are; all else is itself."""
+    try:
+        return word.decode() if isinstance(word, bytes) else word
+    except UnicodeDecodeError:
+        return word
 
 
 def _print(word: Any) -> int:
     """Return the fingerprint of a word, or of an integer's decimals."""
-    return fingerprint64(str(_text(word)).encode())
+    return fingerprint64(word if isinstance(word, bytes) else str(word).encode())
+
+
+def _part(value: Any) -> int:
+    """Return what goes into a cross of a value in a field: `SparseCross` of TensorFlow hashes what is text alone."""
+    return int(value) if isinstance(value, (int, np.integer, np.bool_)) else _print(value)
 
 
 def _positive(number: int) -> int:

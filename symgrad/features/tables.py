@@ -117,8 +117,8 @@ def _dense(column: Column, key: str, params: Mapping[str, Any], batch: Mapping[s
         if not isinstance(column, Categorical):
             return flat
         boundaries: Any = np.array(column.of[1])
-        hot = _one_hot(np.searchsorted(boundaries, flat, side="right"), column.size)
-        return np.reshape(hot, (examples, width * column.size))
+        hot = _one_hot(np.searchsorted(boundaries, flat, side="right"), len(boundaries) + 1)
+        return np.reshape(hot, (examples, column.size))
     each = np.where(found >= 0, batch[f"{key}:weights"] if source.kind == "weighted" else 1.0, 0.0)
     if not isinstance(column, Embedding):
         return np.sum(_one_hot(found, source.size) * each[..., None], axis=1)

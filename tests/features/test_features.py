@@ -54,6 +54,14 @@ DENSE: dict[str, tuple[Any, Any]] = {
         lambda: made(ft.bucketized(X, [0, 10, 100]), {"x": [[-5, 10000], [150, 10]]}),
         [[1, 0, 0, 0, 0, 0, 0, 1], [0, 0, 0, 1, 0, 0, 1, 0]],
     ),
+    "indicator of buckets": (
+        lambda: made(ft.indicator(ft.bucketized(X, [0, 10, 100])), {"x": [[-5, 10000], [150, 10]]}),
+        [[1, 0, 0, 0, 0, 0, 0, 1], [0, 0, 0, 1, 0, 0, 1, 0]],
+    ),
+    "embedding of buckets": (
+        lambda: made(ft.embedding(ft.bucketized(X, [0]), 1, "sum"), {"x": [[-5, 5], [1, 1]]},
+                     x_bucketized_embedding=np.array([[1.0], [10.0], [100.0], [1000.0]])), [[1001], [1010]],
+    ),
     "indicator": (lambda: made(ft.indicator(PETS), {"pets": [["bob", "bob"], ["eve", "ann"], []]}),
                   [[2, 0, 0], [0, 1, 0], [0, 0, 0]]),
     "indicator of one word each": (lambda: made(ft.indicator(PETS), {"pets": np.array(["sam", "bob"])}),
@@ -82,7 +90,7 @@ def test_columns_side_by_side(name):
 def test_ids_of_buckets_hashes_and_crosses():
     data = {"x": [[-5, 10000], [150, 10], [5, 100]], "a": ["u", "v"], "b": [["p", "q"], []], "n": [3, 4]}
     batch = ft.encode([ft.indicator(ft.bucketized(X, [0, 10, 100]))], data)
-    np.testing.assert_array_equal(batch["x_bucketized"], [[0, 3], [3, 2], [1, 3]])
+    np.testing.assert_array_equal(batch["x_bucketized"], [[0, 7], [3, 6], [1, 7]])
     (words,) = ft.encode([ft.indicator(ft.hashed("a", 7))], data).values()
     np.testing.assert_array_equal(words, [[ft.fingerprint64(b"u") % 7], [ft.fingerprint64(b"v") % 7]])
     (numbers,) = ft.encode([ft.indicator(ft.hashed("n", 7))], data).values()
@@ -93,6 +101,58 @@ def test_ids_of_buckets_hashes_and_crosses():
         for other in (b"p", b"q")
     ]
     np.testing.assert_array_equal(crosses, [want, [-1, -1]])
+
+
+def ids_of(column, data):
+    (found,) = ft.encode([ft.indicator(column)], data).values()
+    return [[one for one in row if one >= 0] for row in found.tolist()]
+
+
+def test_a_cross_of_buckets_is_tensorflows(monkeypatch):
+    """Of its own test, with the hash key 5: each of two numbers has buckets of its own."""
+    monkeypatch.setattr("symgrad.features.columns.CROSS", 5)
+    data = {"a": [[-1.0, 0.5], [0.5, 1.0]], "c": [["cA"], ["cB", "cC"]]}
+    cross = ft.crossed([ft.bucketized(ft.numeric("a", 2), [0, 1]), "c"], 5)
+    assert ids_of(cross, data) == [[1, 0], [1, 3, 4, 2]]
+
+
+def test_what_goes_into_a_cross_is_tensorflows():
+    """Words by their fingerprint, integers and ids as they are: a word that is not in a vocabulary is -1."""
+    def crossed(*parts):
+        found = 0xDECAFCAFFE
+        for part in parts:
+            found = joined(found, part if isinstance(part, int) else ft.fingerprint64(part))
+        return found % 1000
+
+    def made(first, values, other=("u",) * 3):
+        return ids_of(ft.crossed([first, "b"], 1000), {"a": values, "b": other})
+
+    for values in ([3, -7, 2**63], [np.int8(3), -7, np.uint64(2**63)], [[3], (-7,), [2**63, None]]):
+        assert made("a", values) == [[crossed(one, b"u")] for one in (3, -7, 2**63)]
+    assert made("a", np.array([True, False, True])) == [[crossed(one, b"u")] for one in (1, 0, 1)]
+    assert made("a", ["3", b"3", b"\xff"]) == [[crossed(one, b"u")] for one in (b"3", b"3", b"\xff")]
+    words, numbers = ft.vocabulary("a", ["x", "y"]), ft.identity("a", 9)
+    assert made(words, ["y", "z", None]) == [[crossed(1, b"u")], [crossed(-1, b"u")], []]
+    assert made(numbers, [4, -1, None]) == [[crossed(4, b"u")], [], []]
+
+
+def test_none_and_what_is_masked_is_not_there():
+    masked = np.ma.array([1, 2, 1], mask=[False, True, False])
+    for column in (ft.identity("k", 3), ft.vocabulary("k", [0, 1, 2])):
+        assert ids_of(column, {"k": masked}) == ids_of(column, {"k": [[1, None], None, [None, 1]]}) == [[1], [], [1]]
+    one, two = ids_of(ft.hashed("k", 1000), {"k": [["a", None], [None]]})
+    assert (one, two) == ([ft.fingerprint64(b"a") % 1000], [])
+    for found in (masked.astype(float), [1.0, None, 1.0]):
+        np.testing.assert_array_equal(ft.encode([ft.numeric("x")], {"x": found})["x"], [1.0, np.nan, 1.0])
+    rows = np.ma.array([[1, 2], [3, 4]], mask=[[False, True], [False, False]])
+    for found in (rows, [*rows]):
+        np.testing.assert_array_equal(ft.encode([X], {"x": found})["x"], [[1.0, np.nan], [3.0, 4.0]])
+
+
+def test_words_of_bytes_that_are_no_text():
+    assert ids_of(ft.hashed("k", 1000), {"k": [b"\xff\xfe", "\xe4", b"\xc3\xa4"]}) == [
+        [ft.fingerprint64(word) % 1000] for word in (b"\xff\xfe", b"\xc3\xa4", b"\xc3\xa4")]
+    assert ids_of(ft.vocabulary("k", [b"\xff", "a"]), {"k": [b"a", b"\xff"]}) == [[1], [0]]
 
 
 def test_columns_are_sorted_by_name_and_values():
@@ -247,6 +307,20 @@ REFUSED: dict[str, tuple[Any, type[Exception], str]] = {
     "no number for an id": (lambda: ft.encode([ft.indicator(IDS)], {"ids": [np.nan]}), IndexOutOfBounds, "nan in the"),
     "a text": (lambda: ft.encode([ft.indicator(ft.vocabulary("k", ["a"]))], {"k": "ab"}), ArgumentError,
                "the field 'k' is 'ab'(.|\n)*a list with what each example has"),
+    "no field": (lambda: ft.encode([ft.indicator(IDS)], {"ids": None}), ArgumentError, "the field 'ids' is None\n.*list"),
+    "one number": (lambda: ft.encode([X], {"x": np.int64(5)}), ArgumentError, r"the field 'x' is np.int64\(5\)\n.*list"),
+    "a set": (lambda: ft.encode([ft.indicator(IDS)], {"ids": {1, 2}}), ArgumentError, "the field 'ids' is {1, 2}\n"),
+    "lists in lists": (lambda: ft.encode([ft.indicator(PETS)], {"pets": ["bob", [["eve"]]]}), ArgumentError,
+                       r"the field 'pets' holds \[\['eve'\]\] in example 1\n  instead: a value, or a list of values"),
+    "three axes": (lambda: ft.encode([ft.indicator(ft.hashed("k", 9))], {"k": np.full((1, 2, 2), "a")}), ArgumentError,
+                   r"the field 'k' holds \[\['a', 'a'\], \['a', 'a'\]\] in example 0"),
+    "a set in a list": (lambda: ft.encode([ft.indicator(ft.crossed(["k", "b"], 9))], {"k": [{"a"}], "b": ["c"]}),
+                        ArgumentError, "the field 'k' holds {'a'} in example 0"),
+    "lists of weights": (lambda: ft.encode([ft.indicator(WEIGHTED)], {"ids": [1], "w": [[[1.0]]]}), ArgumentError,
+                         r"the field 'w' holds \[\[1.0\]\] in example 0"),
+    "half a character": (
+        lambda: ft.encode([ft.indicator(ft.hashed("k", 9))], {"k": ["a", ["b", "\ud800"]]}), ArgumentValueError,
+        r"the field 'k' holds \['b', '\\ud800'\] in example 1, which has no bytes in UTF-8\n  instead: .*surrogatepass"),
     "one column": (lambda: ft.encode(X, {"x": [[1, 2]]}), ArgumentError, "is one column(.|\n)*a list"),  # type: ignore[arg-type]
     "a seed": (lambda: ft.init([ft.embedding(IDS, 2)], -1), ArgumentValueError, r"init\(seed=-1\)"),
     "no table": (lambda: ft.dense([ft.embedding(IDS, 2)], {}, {"ids": np.array([[0]])}), ArgumentError,
@@ -255,6 +329,8 @@ REFUSED: dict[str, tuple[Any, type[Exception], str]] = {
         lambda: ft.dense([ft.embedding(IDS, 2)], {"ids_embedding": np.ones((2, 2))}, {"ids": np.array([[0]])}),
         ArgumentError, r"the table 'ids_embedding' is to have the shape \(3, 2\); there is one of \(2, 2\)"),
     "boundaries": (lambda: ft.bucketized(X, [1, 1]), ArgumentValueError, "a numeric column, and numbers that rise"),
+    "boundaries that are none": (lambda: ft.bucketized(X, [0, np.nan]), ArgumentValueError, "numbers that rise"),
+    "a boundary that is none": (lambda: ft.bucketized(X, [np.nan]), ArgumentValueError, "numbers that rise"),
     "words": (lambda: ft.vocabulary("k", ["a", "a"]), ArgumentValueError, "the vocabulary of 'k' is empty"),
     "a cross of hashes": (lambda: ft.crossed(["a", ft.hashed("b", 3)], 5), ArgumentValueError,
                           r"crossed\(\[\.\.\.\]\) of Categorical\(name='b', kind='hashed'(.|\n)*fields, vocabularies"),
