@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import blake2b
@@ -253,22 +254,23 @@ def _field(data: Mapping[str, Any], key: str) -> Any:
         raise ArgumentError(f"there is no field {key!r}; the fields are {', '.join(map(repr, data))}")
     found = data[key]
     is_one = found is None or np.isscalar(found) or (isinstance(found, np.ndarray) and not found.ndim)
-    if is_one or isinstance(found, (Set, Mapping)):  # a text is one, too
+    if is_one or isinstance(found, (AbstractSet, Mapping)):  # a text is one, too
         raise ArgumentError(f"the field {key!r} is {found!r:.60}", instead="a list with what each example has")
     return found
 
 
 def _each(data: Mapping[str, Any], key: str, of: Callable[[Any], int | None]) -> list[list[int | None]]:
     """Apply a function to the values of each example; None stays None."""
-    made = []
-    for k, row in enumerate(_example_values(data, key)):
-        try:
-            made.append([None if value is None else of(value) for value in row])
-        except UnicodeEncodeError:
-            raise ArgumentValueError(
-                f"the field {key!r} holds {row!r:.60} in example {k}, which has no bytes in UTF-8",
-                instead='text without lone surrogates, as text.encode(errors="surrogatepass")',
-            ) from None
+    rows, made = _example_values(data, key), []
+    try:
+        for row in rows:
+            made.append([None if value is None else of(value) for value in row])  # noqa: PERF401 - it counts them
+    except UnicodeEncodeError:
+        at = len(made)
+        raise ArgumentValueError(
+            f"the field {key!r} holds {rows[at]!r:.60} in example {at}, which has no bytes in UTF-8",
+            instead='text without lone surrogates, or text.encode(errors="surrogatepass")',
+        ) from None
     return made
 
 
