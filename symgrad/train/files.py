@@ -20,6 +20,8 @@ from symgrad.errors import ArgumentError, SerializationError
 FORMAT, VERSION = "symgrad arrays", 1
 HEAD = "symgrad.json"
 """The member of the npz that holds the structure."""
+LONGEST = 2**16 - 16
+"""Bytes of a member's name: there are two for their number."""
 
 
 # -- writing
@@ -39,8 +41,8 @@ def save(path: str | os.PathLike[str], /, **trees: Any) -> None:
             are kept, and `load` needs `like` to make them again.
 
     Raises:
-        ArgumentError: a leaf needs pickle, or the structure has no form in JSON, naming it; or `path` is there, and no
-            file: a folder, a device.
+        ArgumentError: a leaf needs pickle, the structure has no form in JSON, or a key none in a zip, naming it; or
+            `path` is there, and no file: a folder, a device.
         OSError: it cannot be written; what was there stays.
 
     >>> import numpy as np, symgrad as sg, tempfile, pathlib
@@ -101,6 +103,11 @@ def _stored(tree: str, path: str, leaf: Any, arrays: dict[str, Any]) -> dict[str
     if array.dtype.kind not in "biufcSUmM":
         what = f"the dtype {array.dtype}" if plain else f"{type(leaf).__name__}"
         raise ArgumentError(f"save(): {path} is of {what}, which is kept by pickle alone", instead="arrays of numbers")
+    if "\0" in path or any("\ud800" <= letter <= "\udfff" for letter in path) or len(path.encode()) > LONGEST:
+        raise ArgumentError(
+            f"save(): {path[:200]!r} holds an array, and no member of a zip can be called so",
+            instead=f"keys without NUL and lone surrogates, of at most {LONGEST} bytes",
+        )
     field = path
     while field in arrays or field == HEAD:  # two leaves may have one path
         field += "~"
@@ -155,7 +162,8 @@ def load(path: str | os.PathLike[str], like: Mapping[str, Any] | None = None) ->
     Args:
         path: the file.
         like: trees by name. What is in the file must have their structures, shapes and dtypes, and is returned in
-            them; needed for objects, as dataclasses. Without it, trees are dicts, lists and tuples.
+            them; needed for objects, as dataclasses. Numbers and texts are the file's, but for texts in objects, which
+            no file holds. Without it, trees are dicts, lists and tuples.
 
     Returns:
         The trees by name: arrays and numbers with the very bits and types that were saved.
@@ -207,7 +215,7 @@ class Contents:
         return self._made(self.trees[name], name)
 
     def like(self, name: str, tree: Any) -> Any:
-        """Put the leaves of a tree of the file into one that is given, after a look at paths, shapes and dtypes."""
+        """Put leaves and texts of a tree of the file into one that is given, after a look at paths, shapes, dtypes."""
         wanted = named(name, tree)
         found = [(record["path"], leaf) for record, leaf in self._leaves if record["tree"] == name]
         paths, there = [at for at, _ in wanted], [at for at, _ in found]
@@ -220,7 +228,21 @@ class Contents:
                 if of(leaf) != of(one):
                     self._refuse(at, f"has the {what} {of(leaf)}, and {of(one)} is wanted")
         rest = iter([leaf for _, leaf in found])
-        return tree_map(lambda _: next(rest), tree)
+        return tree_map(lambda _: next(rest), self._with_texts(tree, self.trees[name], name))
+
+    def _with_texts(self, tree: Any, there: Any, path: str) -> Any:
+        """Put the texts that the file describes into a tree that is given."""
+        kind, parts = next(iter(there.items())) if isinstance(there, dict) else ("leaf", ())
+        if (kind == "text") is not (type(tree) is str):
+            text = "is a text in the file, and not wanted", "is wanted as a text, and none in the file"
+            self._refuse(path, text[type(tree) is str])
+        if kind == "text" or type(tree) not in {dict, list, tuple} or kind not in {"dict", "list", "tuple"}:
+            return parts if kind == "text" else tree
+        pairs = dict(parts if kind == "dict" else enumerate(parts))
+        own = tree if type(tree) is dict else dict(enumerate(tree))
+        self.expect([f"{path}/{key}" for key in own], [f"{path}/{key}" for key in pairs])
+        made = {key: self._with_texts(part, pairs.get(key), f"{path}/{key}") for key, part in own.items()}
+        return made if type(tree) is dict else type(tree)(made.values())
 
     def expect(self, wanted: Sequence[str], there: Sequence[str]) -> None:
         """Refuse what is only wanted, or only there."""

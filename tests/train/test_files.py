@@ -83,6 +83,32 @@ def test_objects_come_back_into_what_is_like_them(tmp_path):
     assert (type(found), found.W.tolist(), found.b) == (Layer, [1.0, 1.0], 3.0)
 
 
+def test_texts_are_the_files_and_stand_where_they_are_wanted(tmp_path):
+    path, W = tmp_path / "m", np.ones(2)
+    sg.save(path, p={"W": W, "kind": "relu", "more": [("a", 1.0), None]}, name="new")
+    like = {"p": {"kind": "tanh", "more": (["b", 0.0], None), "W": W}, "name": "old"}
+    found = sg.load(path, like=like)
+    assert same(found, {"p": {"kind": "relu", "more": (["a", 1.0], None), "W": W}, "name": "new"})
+    sg.save(path, layer=Layer(W, "relu"))
+    assert sg.load(path, like={"layer": Layer(W, "tanh")})["layer"].b == "tanh"  # no file holds it
+    sg.save(path, odd={"a\0b": 1.0, "\ud800": "\ud801"})  # what is no array has no name in the zip
+    assert sg.load(path) == {"odd": {"a\0b": 1.0, "\ud800": "\ud801"}}
+
+
+@pytest.mark.parametrize(("like", "message"), [
+    ({"kind": None}, "p/kind is a text in the file, and not wanted"),
+    ({"none": "relu"}, "p/none is wanted as a text, and none in the file"),
+    ({"other": "relu"}, "p/other is wanted, and not in the file"),
+])
+def test_texts_that_stand_elsewhere_are_refused(tmp_path, like, message):
+    tree = {"W": np.ones(2), "kind": "relu", "none": None}
+    sg.save(tmp_path / "m", p=tree)
+    with pytest.raises(SerializationError, match=message):
+        sg.load(tmp_path / "m", like={"p": tree | like})
+    with pytest.raises(SerializationError, match="p/kind is in the file, and not wanted"):
+        sg.load(tmp_path / "m", like={"p": {"W": np.ones(2), "none": None}})
+
+
 def test_no_bit_can_be_changed_unseen(tmp_path):
     """Of every third byte: what is read is refused with its field, or it is what was written."""
     trees = {"p": {"W": np.arange(3.0), "b": 0.5}, "t": np.int64(1)}
@@ -164,6 +190,10 @@ def test_what_is_unlike_is_refused_with_the_field(tmp_path, like, message):
     ({"x": {1.5: 1.0}}, "p/x is a dict with the key 1.5"),
     ({"x": np.sin}, "p/x is <ufunc 'sin'>, no array or number"),
     ({"x": np.zeros(1, [("a", "f8")])}, "p/x is of the dtype"),
+    ({"a\0b": np.ones(2)}, r"'p/a\\x00b' holds an array, and no member of a zip can be called so\n.*without NUL"),
+    ({"a\0b": np.ones(2), "a\0c": np.ones(2)}, r"'p/a\\x00b' holds an array"),
+    ({"x": {"\ud800": np.ones(2)}}, r"'p/x/\\ud800' holds an array"),
+    ({"x" * 2**16: np.ones(2)}, "'p/xx(.|\n)*at most 65520 bytes"),
 ])
 def test_what_needs_pickle_is_refused_and_the_file_before_stays(tmp_path, tree, message):
     sg.save(tmp_path / "m", p=1.0)

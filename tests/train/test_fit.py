@@ -315,6 +315,21 @@ def test_a_checkpoint_of_another_training_is_refused(tmp_path, given, error, mes
         run(checkpoint=tmp_path / "d")
 
 
+def test_texts_among_the_parameters_go_on_as_they_were(tmp_path):
+    def loss(params, x, y):
+        return np.mean(({"tanh": np.tanh, "sin": np.sin}[params["kind"]](x @ params["w"]) - y) ** 2)
+
+    def trained(kind, epochs, path):
+        start = {"kind": kind, "w": np.ones(6)}
+        step = sg.compile_step(loss, OPT)
+        return sg.fit(step, start, OPT.init(start), (X, Y), batch=16, epochs=epochs, checkpoint=path)
+
+    whole = trained("tanh", 2, tmp_path / "whole")
+    trained("tanh", 1, tmp_path / "c")
+    assert same(trained("sin", 2, tmp_path / "c"), whole)
+    assert whole[0]["kind"] == "tanh"
+
+
 # -- data
 
 
