@@ -15,6 +15,7 @@ from symgrad.ops.declare.forms import native
 from symgrad.trace.lines import local_name, located, user_line
 from symgrad.trace.remedies import SPARSE, in_place_of
 from symgrad.trace.state import Trace
+from symgrad.trace.structures import is_sparse
 
 LONGEST = 200
 """Bits of integers that are shown in messages."""
@@ -85,11 +86,6 @@ def refuse_others(args: Any) -> None:
             refuse_others(value)
         elif kind is not np.ndarray and (issubclass(kind, np.ndarray) or is_sparse(kind)):
             plain(value)
-
-
-def is_sparse(kind: type) -> bool:
-    """Whether a class is that of SciPy's sparse arrays and matrices."""
-    return kind.__module__.startswith("scipy.sparse")
 
 
 def plain(value: Any, dtype: Any = None) -> np.ndarray[Any, Any]:

@@ -17,9 +17,9 @@ from symgrad.ir.names import WINDOWS, identifier
 from symgrad.ir.node import Node
 from symgrad.ops.declare.forms import COMPILED, as_numbers, dtype_shown, is_traced
 from symgrad.trace import optree
-from symgrad.trace.constants import is_sparse, means_more
+from symgrad.trace.constants import means_more
 from symgrad.trace.lines import definition, user_line
-from symgrad.trace.structures import NAMESPACE, entries_by_place, flattened
+from symgrad.trace.structures import NAMESPACE, entries_by_place, flattened, is_sparse
 
 
 @dataclass(frozen=True)

@@ -240,6 +240,11 @@ def _registered(value: Any) -> bool:
         return _known[kind]
 
 
+def is_sparse(kind: type) -> bool:
+    """Whether a class is that of SciPy's sparse arrays and matrices."""
+    return kind.__module__.startswith("scipy.sparse")
+
+
 def _is_setting(value: Any) -> bool:
     """Whether something is a text, a function or the like, which belongs to the kind of arguments."""
     return isinstance(value, _SETTINGS) or (callable(value) and type(value).__module__.startswith("symgrad."))
@@ -248,6 +253,8 @@ def _is_setting(value: Any) -> bool:
 def _is_structure(value: Any) -> bool:
     kind = type(value)
     if isinstance(value, (*_PLAIN, *_NEVER)) or kind.__module__.startswith("symgrad.") or hasattr(kind, "__array__"):
+        return False
+    if is_sparse(kind):  # one of them is made of `dict`
         return False
     if is_dataclass(kind) or hasattr(kind, "__attrs_attrs__") or isinstance(value, (SimpleNamespace, *_ITEMS)):
         return True

@@ -193,6 +193,22 @@ def test_what_is_outside_may_change() -> None:
     np.testing.assert_allclose(product(X), 2 * before)
 
 
+@pytest.mark.parametrize("kind", ["csr_array", "csc_array", "coo_array", "lil_array", "dok_array", "dok_matrix"])
+def test_places_outside_may_change(kind: str) -> None:
+    """Of any kind that makes an array: what is compiled is that of the matrix as it is in each call."""
+    matrix, x = getattr(sp, kind)(np.array([[1.0, 2.0], [0.0, 3.0]])), np.array([1.0, 10.0])
+    product = sg.jit(lambda x: matrix.toarray() @ x)
+    np.testing.assert_array_equal(product(x), [21.0, 30.0])
+    if kind == "coo_array":
+        matrix.coords[0][0] = 1
+    elif kind[:2] == "cs":
+        matrix.indices[0] = 1
+    else:
+        matrix[0, 0] = 7.0
+    np.testing.assert_array_equal(product(x), matrix.toarray() @ x)
+    assert not np.array_equal(product(x), [21.0, 30.0])
+
+
 S = sp.csr_array(D)
 
 
@@ -217,8 +233,14 @@ def test_others_are_refused_by_their_names(wrong: Any, message: str) -> None:
 
 
 def test_kinds_that_are_no_arguments() -> None:
-    with pytest.raises(sg.SymgradError, match=r"dia_array(?s:.*)S.tocsr\(\)"):
-        sg.jit(lambda S: S @ X)(sp.dia_array(D))
+    for kind in ("dia_array", "bsr_array", "lil_array", "dok_array", "dok_matrix"):
+        other = getattr(sp, kind)(D)
+        with pytest.raises(sg.SymgradError, match=rf"argument S is scipy.sparse\S+{kind}(?s:.*)S.tocsr\(\)"):
+            sg.jit(lambda S: S @ X)(other)
+        with pytest.raises(sg.SymgradError, match=rf"{kind}(?s:.*)\['S'\].tocsr\(\)"):
+            sg.grad(lambda x, p: np.sum(p["S"] @ x))(X, {"S": other})
+        with pytest.raises(sg.SymgradError, match=rf"{kind} @ x has no answer"):
+            sg.jit(lambda x, other=other: other @ x)(X)
     assert sg.jit(lambda S: S.shape[0] * isinstance(S, sp.csr_array) * sp.issparse(S) * np.ones(1))(S) == 5
     damaged = sp.csr_array(D)
     damaged.indices[0] = 9

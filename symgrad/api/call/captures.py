@@ -36,7 +36,7 @@ import numpy as np
 from symgrad.api.call.reads import EVERY, SHOWN, WHOLE, Import, Paths, code_reads, names_of
 from symgrad.errors import Line, SymgradError, interrupts, warn_once
 from symgrad.ops.declare.forms import COMPILED, is_traced
-from symgrad.trace.constants import is_sparse, means_more
+from symgrad.trace.constants import means_more
 from symgrad.trace.control.branches import Branches
 from symgrad.trace.inplace.local import LocalArray
 from symgrad.trace.lines import definition, is_generated, is_user_code, of_the_user
@@ -44,7 +44,7 @@ from symgrad.trace.numpy.indexing import FEW
 from symgrad.trace.numpy.replaced import stood_for
 from symgrad.trace.outside import Reading, Slot, given, plain, standing
 from symgrad.trace.signature import Spec, by_columns, leaf_names, signature_of
-from symgrad.trace.structures import attributes_of
+from symgrad.trace.structures import attributes_of, is_sparse
 
 Item = tuple[Callable[[Any], Any], Any, Any]
 Place = tuple[Slot, tuple[int, ...], str]
@@ -547,7 +547,7 @@ class _Survey:
             return
         self.places[place] = wanted
         only_arrays = only_arrays or place in self.own
-        if _is(value, _CONTAINERS):
+        if _is_container(value):
             self.container(value, label, wanted, slot, path, only_arrays=only_arrays)
         if before is not None:
             return
@@ -734,6 +734,11 @@ def _asked(value: Any, name: str) -> Any:
         return None  # the function meets it where it asks
 
 
+def _is_container(value: Any) -> bool:
+    """Whether something is a list, a tuple, a dict or a deque, and no sparse matrix: one of these is made of a dict."""
+    return _is(value, _CONTAINERS) and not is_sparse(type(value))
+
+
 def _variables(value: Any) -> Any:
     """Return an object's variables, of a thread's own object those of this thread."""
     by_users = type(type(value).__getattribute__) is types.FunctionType
@@ -752,8 +757,9 @@ def _holding(value: Any) -> tuple[Any, ...] | None:
         held = value.tobytes() if not value.dtype.hasobject else _holdings(value.ravel().tolist())
         return value.shape, value.dtype, held, mask
     if is_sparse(kind):
-        parts = _variables(value).values()
-        return value.shape, *[part.tobytes() for part in parts if type(part) is np.ndarray]
+        parts = [part for of in _variables(value).values() for part in (of if type(of) is tuple else (of,))]
+        held = [part.tolist() if _is(part, np.ndarray) and part.dtype.hasobject else part for part in parts]
+        return value.shape, *[_holding(part) or repr(part) for part in held if _is(part, (np.ndarray, dict, list))]
     if issubclass(kind, (set, frozenset)):
         return kind, frozenset(_holdings(value))
     if issubclass(kind, (array, bytearray, memoryview)):
@@ -772,7 +778,7 @@ def _holdings(values: Iterable[Any], depth: int = 0) -> tuple[Any, ...]:
     found: list[Any] = []
     for one in itertools.islice(values, LONG):
         inner = None
-        if _is(one, _CONTAINERS) and not _is_fixed(one) and depth < FLAT:
+        if _is_container(one) and not _is_fixed(one) and depth < FLAT:
             keys = tuple(one) if _is(one, dict) else ()
             inner = type(one), keys, _holdings(one.values() if keys else one, depth + 1)
         found.append(inner or _holding(one) or _said(one))

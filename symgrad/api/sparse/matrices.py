@@ -17,11 +17,10 @@ from symgrad.ops.arrays.joining import lift
 from symgrad.ops.arrays.updates import add_at
 from symgrad.ops.declare.forms import INT, dims, shape_of
 from symgrad.ops.linalg.sparse import segments, sparse_matmul
-from symgrad.trace.constants import is_sparse
 from symgrad.trace.lines import user_line
 from symgrad.trace.nested import settled
 from symgrad.trace.numpy.replaced import methods
-from symgrad.trace.structures import patterned
+from symgrad.trace.structures import is_sparse, patterned
 
 _BRANCHES = {"csr": ("data", "indices", "indptr"), "csc": ("data", "indices", "indptr"), "coo": ("data", "row", "col")}
 _DOES = (

@@ -17,7 +17,7 @@ from symgrad.ops.arrays.views import sliced
 from symgrad.ops.declare.forms import ANSWERS, INT, LOOPS, UNSET, is_traced, is_unset, shape_of
 from symgrad.ops.numpy.folds import accumulated, loop_dtype, reduced, reduced_at
 from symgrad.ops.numpy.sets import count_up
-from symgrad.trace.constants import asks, constant, is_sparse
+from symgrad.trace.constants import asks, constant
 from symgrad.trace.inplace.local import Flat, LocalArray, Standing, wrapped
 from symgrad.trace.inplace.local import call_ufunc as local_ufunc
 from symgrad.trace.inplace.views import refuse_plain, store
@@ -27,6 +27,7 @@ from symgrad.trace.nested import settled, touches
 from symgrad.trace.numpy.answers import GIVES_ARRAYS, answered, call_ufunc
 from symgrad.trace.numpy.indexing import getitem
 from symgrad.trace.numpy.selected import REDUCTIONS, SELECTIONS
+from symgrad.trace.structures import is_sparse
 from symgrad.trace.tracer import SEQUENCES, Tracer, as_array, kind_of, lift
 
 

@@ -45,7 +45,6 @@ from symgrad.ops import load
 from symgrad.ops.arrays.joining import lift
 from symgrad.ops.arrays.views import broadcast_to, reshape
 from symgrad.ops.declare.forms import ANSWERS, INSIDE, LOOPS, SCIPYS, answer_scipy, shape_of
-from symgrad.trace.constants import is_sparse
 from symgrad.trace.inplace.local import LocalArray
 from symgrad.trace.lines import (
     UFUNC_METHODS,
@@ -68,6 +67,7 @@ from symgrad.trace.numpy.creation import MAKERS, NO_DRAWS, broadcast_object, coe
 from symgrad.trace.numpy.own import ERRORS, POLYNOMIALS, REFUSED, indexed, of_polynomials
 from symgrad.trace.remedies import OTHERWISE, REASONS, SPARSE, module_of, remedy, unanswered
 from symgrad.trace.state import active, beside, current, during
+from symgrad.trace.structures import is_sparse
 from symgrad.trace.tracer import ASKED, Tracer, as_node
 
 _trace: Callable[[], Any] = current  # for what is answered in a trace alone
