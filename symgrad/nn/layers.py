@@ -171,7 +171,8 @@ def attention(q: Any, k: Any, v: Any, mask: Any = None) -> Any:
         q: of shape (..., queries, width).
         k: of shape (..., keys, width).
         v: of shape (..., keys, out).
-        mask: booleans that broadcast to (..., queries, keys): which keys a query sees. One that sees none gets zeros.
+        mask: booleans that broadcast to (..., queries, keys): which keys a query sees. One that sees none gets zeros,
+            as all do where there are no keys.
 
     Returns:
         Of shape (..., queries, out).
@@ -188,13 +189,13 @@ def attention(q: Any, k: Any, v: Any, mask: Any = None) -> Any:
     check_shapes("attention", k, v, np.shape(k)[-2:-1], np.shape(v)[-2:-1])
     scores = q @ np.swapaxes(k, -1, -2) / np.shape(q)[-1] ** 0.5
     if mask is None:
-        weights = np.exp(scores - np.max(scores, axis=-1, keepdims=True))
+        weights = np.exp(scores - np.max(scores, axis=-1, keepdims=True, initial=-np.inf))  # of no keys, too
         return weights / np.sum(weights, axis=-1, keepdims=True) @ v
     if getattr(mask, "dtype", np.dtype(bool)).kind not in "biu":
         raise ArgumentValueError(f"attention: a mask of dtype {mask.dtype}", instead="booleans: what a query sees")
     any_seen = np.any(mask, axis=-1, keepdims=True)
     seen = np.where(mask, scores, -np.inf)
-    most = np.where(any_seen, np.max(seen, axis=-1, keepdims=True), 0.0)
+    most = np.where(any_seen, np.max(seen, axis=-1, keepdims=True, initial=-np.inf), 0.0)
     weights = np.exp(seen - most)
     return weights / np.where(any_seen, np.sum(weights, axis=-1, keepdims=True), 1.0) @ v
 

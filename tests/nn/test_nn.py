@@ -258,6 +258,18 @@ def test_normalizations_and_attention_are_their_formulas():
     np.testing.assert_array_equal(nn.attention(q, k, v, SEEN)[1], [0.0, 0.0])
 
 
+@pytest.mark.parametrize("mask", [None, np.zeros((2, 0), bool)])
+def test_attention_to_no_keys_is_zeros(mask):
+    q, k, v = draw(3, 2, 4), np.zeros((3, 0, 4)), np.zeros((3, 0, 5))
+
+    def attend(q, k, v):
+        return nn.attention(q, k, v, mask)
+
+    for found in (attend(q, k, v), sg.jit(attend)(q, k, v)):
+        np.testing.assert_array_equal(found, np.zeros((3, 2, 5)))
+    assert not sg.grad(lambda *args: np.sum(attend(*args)))(q, k, v).any()
+
+
 def test_cross_entropies_are_right_where_exponentials_overflow():
     logits = np.array([[1000.0, 0.0, -1000.0]])
     np.testing.assert_allclose(nn.softmax_cross_entropy(logits, np.array([2])), [2000.0])
