@@ -13,7 +13,7 @@ import numpy as np
 
 from symgrad.errors import ArgumentValueError, IndexOutOfBounds, LinAlgError
 from symgrad.ir.index.extents import at
-from symgrad.ir.index.notation import IndexValue, Lookup, parts
+from symgrad.ir.index.notation import How, IndexValue, Lookup, parts
 from symgrad.ir.index.shapes import bare
 from symgrad.ir.node import SEVERAL, Constant, Node
 from symgrad.ir.op import Elementwise
@@ -96,13 +96,19 @@ class HeldProgram(NamedTuple):
 
 def computed(node: Node, operands: Sequence[Any], dims: Mapping[Any, int]) -> Any:
     """Compute one node; its errors have the user's line."""
+    value = _evaluated(node, operands, dims)
+    return value if node.dtype is SEVERAL else np.asarray(value, node.dtype)
+
+
+def _evaluated(node: Node, operands: Sequence[Any], dims: Mapping[Any, int]) -> Any:
+    """Let a node's op compute, in whatever dtype it has of its operands."""
     params = {k: concrete(v, dims) for k, v in node.named.items()}
     try:
         value = node.op.evaluate(*operands, **params)
     except (LinAlgError, IndexError) as error:
         kind = LinAlgError if isinstance(error, LinAlgError) else IndexOutOfBounds
         raise kind(getattr(error, "what", str(error)), line=getattr(error, "line", None) or node.line) from None
-    return value if node.dtype is SEVERAL else np.asarray(value, node.dtype)
+    return value
 
 
 def evaluate(
@@ -170,7 +176,11 @@ def stray_index(program: Program, arrays: Sequence[Any], line: Any) -> tuple[Fou
                 known[node] = computed(node, [known[i] for i in node.inputs], dims)
                 of = [origins[i] for i in node.inputs if not i.is_constant and i in origins]
                 if node.op.view and of:
-                    origins[node] = of[0][0], np.asarray(computed(node, [of[0][1]], dims))
+                    origins[node] = of[0][0], np.asarray(_evaluated(node, [of[0][1]], dims))
+                elif _picks(node) and node.inputs[0] in origins:
+                    argument, places = origins[node.inputs[0]]
+                    found_at = _evaluated(node, [places, *[known[i] for i in node.inputs[1:]]], dims)
+                    origins[node] = argument, np.asarray(found_at)
                 elif isinstance(node.op, Elementwise) and of and len(of) == sum(not i.is_constant for i in node.inputs):
                     same = all(one is of[0][0] and np.array_equal(places, of[0][1]) for one, places in of)
                     if same and of[0][1].shape == known[node].shape:
@@ -178,6 +188,13 @@ def stray_index(program: Program, arrays: Sequence[Any], line: Any) -> tuple[Fou
             except IndexError:
                 continue
     return None
+
+
+def _picks(node: Node) -> bool:
+    """Whether every element of a node is one of its first operand, where the others say."""
+    body = getattr(node.op, "body", None)
+    statements = body(node).statements if body else ()
+    return [getattr(s.value, "array", None) for s in statements if s.how == How.SET] == [0] * len(statements) == [0]
 
 
 def _lookups(node: Node) -> list[tuple[Node, Any]]:

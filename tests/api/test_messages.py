@@ -178,6 +178,9 @@ MADE_OF = {
     "its own": (lambda x, i: x[i], [1, 12], "12 at [1]"),
     "turned": (lambda x, i: x[i.T], [[1, 2], [30, 1]], "30 at [0, 1], which is i[1, 0]"),
     "every second and one more": (lambda x, i: x[i[::2] + 1], [1, 2, 10], "11 at [1], made of i[2], which is 10"),
+    "picked": (lambda x, i: x[i[np.array([2, 0])] - 7], [1, 2, 30], "23 at [0], made of i[2], which is 30"),
+    "of many of 8 bits": (lambda x, i: x[np.expand_dims(i.astype(np.int8), 0)], [0] * 150 + [70],
+                          "70 at [0, 150], which is i[150]"),
     "added up": (lambda x, i: x[np.cumsum(i)], [1, 2, 3, 8], "14 at [3]"),
     "of two places": (lambda x, i: x[np.where(i > 2, i[::-1], i)], [3, 2, 99], "99 at [0]"),
 }

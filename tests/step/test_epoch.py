@@ -213,11 +213,11 @@ def test_next_rows_are_asked_for_where_rows_are_walked_as_a_whole():
 
 def test_a_label_out_of_range_leaves_the_state_of_the_batch_before():
     wrong = Y.copy()
-    wrong[55] = 3
-    for donate in (False, True):
+    for label, donate, said in ((3, False, "which is y[5]"), (-1, True, "made of y[5], which is -1")):
+        wrong[55], message = label, rf"batch 5: .* with size 3: 3 at \[5, 0\], {re.escape(said)}\n"
         step = sg.compile_step(loss, OPTIMIZERS["chain"], donate=donate)
         params, state = begun()
-        with pytest.raises(IndexError, match=r"batch 5: .* with size 3: 3 at \[5, 0\]") as caught:
+        with pytest.raises(IndexError, match=message) as caught:
             step.epoch(params, state, X, wrong, batch=10)
         found: Any = caught.value
         assert found.batch == 5
