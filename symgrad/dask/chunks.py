@@ -46,8 +46,9 @@ def value_and_grad(
     Returns:
         A function ``(params, *arrays) -> (value, grads)``, with the gradient by `params` in their structure. Arguments
         in chunks are Dask arrays, or lists of an array or `dask.delayed.Delayed` for each chunk; all of them have
-        the same chunks. It computes where Dask does: on the cluster of the active client, or in threads here. For the
-        same chunks it gives the same bits for any number of workers, also where some are lost on the way.
+        the same chunks, of dense arrays. It computes where Dask does: on the cluster of the active client, or in
+        threads here. For the same chunks it gives the same bits for any number of workers, also where some are lost on
+        the way.
 
     Raises:
         ArgumentError: there is no such argument, or one is not in chunks. By the function.
@@ -284,6 +285,10 @@ def _part(job: Job, k: int, *blocks: Any) -> Part:
 def _computed(made: Any, leaves: Any, others: Any, k: int, blocks: Sequence[Any]) -> tuple[int, Any]:
     """Return the rows of a chunk, and what a function gives for it where there are some."""
     arrays = [np.asanyarray(block) for block in blocks]
+    for block, array in zip(blocks, arrays, strict=True):
+        if array.dtype == object and not array.ndim:
+            what = f"chunk {k} is {type(block).__name__}, and no array"
+            raise ArgumentError(what, instead="dense arrays, S.toarray() of sparse ones")
     counts = {array.shape[:1] for array in arrays}
     if len(counts) != 1 or () in counts:
         shown = ", ".join([str(array.shape) for array in arrays])

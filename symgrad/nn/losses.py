@@ -28,6 +28,8 @@ def softmax_cross_entropy(logits: Any, targets: Any) -> Any:
     >>> np.round(softmax_cross_entropy(np.array([[0.0, 0.0], [1000.0, 0.0]]), np.array([0, 1])), 4)
     array([6.931e-01, 1.000e+03])
     """
+    if (logits.dtype if hasattr(logits, "dtype") else np.asarray(logits).dtype).kind in "biu":
+        logits = np.multiply(logits, 1.0)  # differences of unsigned integers wrap around
     off = logits - stop_gradient(np.max(logits, axis=-1, keepdims=True))  # whatever it is, the loss is the same
     total = np.log(np.sum(np.exp(off), axis=-1))
     if np.shape(targets) == np.shape(logits):

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from symgrad import RowSparse, tree_flatten, tree_map, tree_paths
-from symgrad.errors import ArgumentValueError
-from symgrad.optim.optimizer import Link, Optimizer
+from symgrad.errors import ArgumentError, ArgumentValueError
+from symgrad.optim.optimizer import Link, Optimizer, as_number
 
 Number = float | Callable[[Any], Any]
 Mask = Callable[[str], bool]
@@ -42,7 +42,7 @@ def elementwise(
         return {name: tree_map(partial(_begun_like, start=start), params) for name, start in kept.items()}
 
     def update(params: Any, grads: Any, state: Any, t: Any, hyper: Any) -> tuple[Any, Any, dict[str, Any]]:
-        own, paths = [state[name] for name in kept], iter(tree_paths(params))
+        own, paths = [_like(params, state[name], name) for name in kept], iter(tree_paths(params))
 
         def stepped(p: Any, g: Any, *own: Any) -> tuple[Any, ...]:
             path = next(paths)
@@ -155,14 +155,16 @@ def ftrl(
 ) -> Optimizer:
     """Follow the regularized leader (H. McMahan et al., Ad click prediction, 2013); `l1` makes parameters zero.
 
-    It keeps ``accum``, the sum of squares, and ``linear``.
+    It keeps ``accum``, the sum of squares, and ``linear``. At a rate of 0, as a `warmup` begins with, nothing changes.
     """
     def step(p: Any, g: Any, _: Any, h: Any, a: Any, z: Any) -> tuple[Any, ...]:
-        rate, l1 = h["learning_rate"], h["l1"]
+        rests, l1 = h["learning_rate"] == 0.0, h["l1"]  # `linear` would be infinite
+        rate = as_number(np.where(rests, 1.0, h["learning_rate"]))
         n = a + g * g
-        z = z + g - (np.sqrt(n) - np.sqrt(a)) / rate * p
-        moved = (l1 * np.sign(z) - z) / (np.sqrt(n) / rate + 2.0 * h["l2"])
-        return np.where(np.abs(z) > l1, moved, 0.0), n, z
+        linear = z + g - (np.sqrt(n) - np.sqrt(a)) / rate * p
+        moved = (l1 * np.sign(linear) - linear) / (np.sqrt(n) / rate + 2.0 * h["l2"])
+        new = np.where(np.abs(linear) > l1, moved, 0.0), n, linear
+        return tuple([np.where(rests, old, one)[()] for old, one in zip((p, a, z), new, strict=True)])
 
     kept = {"accum": initial_accumulator, "linear": 0.0}
     return elementwise(step, kept, sparse, learning_rate=learning_rate, l1=l1, l2=l2)
@@ -322,6 +324,19 @@ def lion(
 
 
 # -- what several share
+
+
+def _like(params: Any, tree: Any, name: str) -> Any:
+    """Return what is kept of the parameters, or refuse what is none of these."""
+    wanted = dict(zip(tree_paths(params), map(np.shape, tree_flatten(params)[0]), strict=True))
+    found = dict(zip(tree_paths(tree), map(np.shape, tree_flatten(tree)[0]), strict=True))
+    for path in (*wanted, *found):
+        if found.get(path) != wanted.get(path):
+            at = f"{name}/{path}".rstrip("/")
+            what = f"has the shape {found[path]}" if path in found else "is not there"
+            theirs = f"the parameter has {wanted[path]}" if path in wanted else "there is no such parameter"
+            raise ArgumentError(f"the state's {at} {what}, and {theirs}", instead="optimizer.init(params)")
+    return tree
 
 
 def _begun_like(p: Any, start: Any) -> Any:

@@ -128,13 +128,14 @@ class Optimizer:
 
         Raises:
             ArgumentError: gradients and parameters differ in structure or shape, a gradient is None, a parameter is not
-                of floats, or the state is none or another optimizer's.
+                of floats, or the state is none, another optimizer's or one of other parameters.
+            ArgumentValueError: a hyper-parameter in the state is no number.
         """
         _check(params, grads)
         if not isinstance(state, Mapping):
             raise ArgumentError(f"an optimizer's state that is {state!r:.60}", instead="opt.init(params)")
         try:
-            old, t = {**state}, as_number(state["t"])
+            old, t = {**state}, _number("the state's t", state["t"], "how many updates were done")
             kept = {name: value for name, value in old.items() if name not in {"t", "hyper"}}
             new = params
             for link, (slots, names) in zip(self.links, self._names, strict=True):
@@ -208,17 +209,25 @@ def as_number(value: Any) -> Any:
     return value.item() if hasattr(value, "item") else value
 
 
+def _number(what: str, value: Any, instead: str = "a number, or a function of t that returns one") -> Any:
+    """Return a number as Python's, or refuse what is none."""
+    kind = value.dtype if hasattr(value, "dtype") else np.asarray(value).dtype
+    if np.ndim(value) or kind.kind not in "biuf":
+        found = f" has the shape {np.shape(value)}" if np.ndim(value) else f"={value!r:.60}"  # it may be traced
+        raise ArgumentValueError(f"{what}{found}", instead=instead)
+    return as_number(value)
+
+
 def _setting_at(value: Any, name: str, hyper: Mapping[str, Any], t: Any) -> Any:
     if isinstance(value, Schedule):
-        return as_number(value.function(t, **{n: as_number(hyper[f"{name}/{n}"]) for n in value.numbers}))
-    return as_number(value(t) if callable(value) else hyper[name])
+        numbers = {n: _number(f"the hyper-parameter {name}/{n}", hyper[f"{name}/{n}"]) for n in value.numbers}
+        return _number(f"the hyper-parameter {name}", value.function(t, **numbers))
+    return _number(f"the hyper-parameter {name}", value(t) if callable(value) else hyper[name])
 
 
 def _double(name: str, value: Any) -> Any:
     """Return a hyper-parameter as the state holds it."""
-    if np.ndim(value) or not isinstance(as_number(value), (int, float)):
-        raise ArgumentValueError(f"the hyper-parameter {name}={value!r:.60}", instead="a number, or a function of t")
-    return np.float64(value)
+    return np.float64(_number(f"the hyper-parameter {name}", value))
 
 
 def _returned(what: str, found: Any, *kinds: Any) -> Any:

@@ -15,6 +15,7 @@ import dask
 import dask.array as da
 import numpy as np
 import pytest
+import scipy.sparse
 from dask import delayed
 from scipy.optimize import minimize
 
@@ -226,6 +227,8 @@ def test_no_code_travels():
      "the parameter w/0 is int64: it has no gradient"),
     (lambda: sg.dask.value_and_grad(lambda w, X: np.mean(X @ w), "X")(START.w, [X, np.ma.masked_equal(X, 0)]),
      ArgumentError, "MaskedArray"),
+    (lambda: sg.dask.value_and_grad(lambda w, X: np.mean(X @ w), "X")(START.w, [X, scipy.sparse.csr_array(X)]),
+     ArgumentError, r"chunk 1 is csr_array, and no array\n  instead: dense arrays, S.toarray\(\)"),
     (lambda: OVER(START, DX), ArgumentError, "loss.. over chunks of X, y, and these are not given"),
     (lambda: OVER(START, X, {"l2": 0.1}, DY), ArgumentError, "X is ndarray, and not in chunks"),
     (lambda: OVER(START, DX.rechunk((300, 2)), {"l2": 0.1}, DY), ArgumentValueError, "its first axis alone"),

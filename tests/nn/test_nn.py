@@ -279,6 +279,15 @@ def test_cross_entropies_are_right_where_exponentials_overflow():
     np.testing.assert_allclose(slope(np.array([-1000.0, 1000.0])), [-1.0, 1.0])
 
 
+@pytest.mark.parametrize("kind", [np.uint8, np.uint16, np.uint64, np.int8, np.int64, bool])
+def test_logits_may_be_integers(kind):
+    logits, labels = np.array([[1, 3, 0]]).astype(kind), np.array([0])
+    want = nn.softmax_cross_entropy(logits.astype(np.float64), labels)
+    for found in (nn.softmax_cross_entropy(logits, labels), sg.jit(nn.softmax_cross_entropy)(logits, labels),
+                  nn.softmax_cross_entropy(logits.tolist(), labels)):
+        np.testing.assert_allclose(found, want, rtol=1e-14)
+
+
 def test_labels_are_integers_of_any_size():
     """There may be more classes than the labels' own type can count."""
     logits, labels = draw(2, 300), [np.array([100, 3], kind) for kind in "bBhHiIqQ"]

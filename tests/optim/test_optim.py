@@ -275,7 +275,7 @@ def test_errors():
     with pytest.raises(ArgumentValueError, match=r"chain\(\) takes optimizers"):
         optim.chain(optim.sgd(0.1), 0.5)  # type: ignore[arg-type]
     for rate in ("fast", None, np.ones(2), 1j):
-        with pytest.raises(ArgumentValueError, match=r"hyper-parameter learning_rate=(.|\n)*a number, or a function"):
+        with pytest.raises(ArgumentValueError, match=r"hyper-parameter learning_rate(=| has)(.|\n)*a function of t"):
             optim.sgd(rate).init(PARAMS)  # type: ignore[arg-type]
     for init, update, message in (
         (lambda p: p, lambda *_: None, r"init returned array(.|\n)*a dict of what it keeps"),
@@ -305,3 +305,48 @@ def test_errors():
         opt.update(params, params, optim.sgd(0.1).init(params))
     with pytest.raises(ArgumentError, match=r"an optimizer's state that is None(.|\n)*opt.init\(params\)"):
         opt.update(params, params, None)  # type: ignore[arg-type]
+    with pytest.raises(ArgumentValueError, match=r"cosine_restarts\(t_mul=0.5\)\n  instead: a number of at least 1"):
+        optim.cosine_restarts(0.1, 10, t_mul=0.5)
+
+
+def changed(state, path, value):
+    """The state with another value at a path."""
+    name, *rest = path
+    return {**state, name: changed(state[name], rest, value) if rest else value}
+
+
+PLACE, NUMBER = ("hyper", "learning_rate"), r"(.|\n)*a number, or a function of t that returns one"
+WRONG_STATES: dict[str, tuple[tuple[str, ...], Any, str]] = {
+    "a text for a rate": (PLACE, "fast", f"the hyper-parameter learning_rate='fast'{NUMBER}"),
+    "no rate": (PLACE, None, f"the hyper-parameter learning_rate=None{NUMBER}"),
+    "rates": (PLACE, np.ones(2), rf"the hyper-parameter learning_rate has the shape \(2,\){NUMBER}"),
+    "a number of a schedule": (("hyper", "b1/steps"), "x", f"the hyper-parameter b1/steps='x'{NUMBER}"),
+    "a text for t": (("t",), "x", "the state's t='x'(.|\n)*how many updates were done"),
+    "a shape": (("m", "w"), np.zeros(3), r"the state's m/w has the shape \(3,\), and the parameter has \(2,\)"),
+    "a shape that broadcasts": (("v", "b"), np.zeros(1), r"v/b has the shape \(1,\), and the parameter has \(\)"),
+    "no slot": (("m", "b"), None, r"the state's m/b is not there, and the parameter has \(\)\n(.|\n)*optimizer.init"),
+    "a slot more": (("m", "c"), np.ones(2), r"m/c has the shape \(2,\), and there is no such parameter"),
+    "a structure": (("m",), [np.zeros(2)], r"the state's m/b is not there"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG_STATES)
+def test_what_is_wrong_in_a_state_is_named(name):
+    path, value, message = WRONG_STATES[name]
+    opt, params = optim.adam(b1=optim.exponential_decay(0.9, 10, 0.99)), {"w": np.ones(2), "b": np.array(1.0)}
+    state = changed(opt.init(params), path, value)
+    step = sg.compile_step(lambda p, x: np.sum(p["w"] * x) * p["b"], opt)
+    for call in (lambda: opt.update(params, params, state), lambda: step(params, state, np.ones(2))):
+        with pytest.raises(sg.SymgradError, match=message):
+            call()
+
+
+def test_ftrl_rests_at_a_rate_of_zero():
+    """As a warm-up begins: in the place of an accumulator that is infinite."""
+    opt, p, g = optim.ftrl(optim.warmup(0.1, 2), l1=0.01), np.array([1.0, 2.0]), np.array([0.3, 0.0])
+    later = optim.ftrl(0.05, l1=0.01)
+    for update in (opt.update, sg.jit(opt.update)):
+        first, state = update(p, g, opt.init(p))
+        np.testing.assert_array_equal(first, p)
+        assert (state["accum"].tolist(), state["linear"].tolist(), state["t"]) == ([0.1, 0.1], [0.0, 0.0], 1)
+        np.testing.assert_allclose(update(p, g, state)[0], later.update(p, g, later.init(p))[0], rtol=1e-14)
