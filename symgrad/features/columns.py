@@ -281,7 +281,7 @@ def _example_values(data: Mapping[str, Any], key: str) -> list[list[Any]]:
     for k, one in enumerate(found.tolist() if isinstance(found, np.ndarray) else found):
         several = one.tolist() if isinstance(one, np.ndarray) else one
         row = [*several] if isinstance(several, (list, tuple)) else [several] * (several is not None)
-        if any(isinstance(value, Iterable) and not isinstance(value, (str, bytes)) for value in row):
+        if any(not isinstance(value, (str, bytes, int, float)) and isinstance(value, Iterable) for value in row):
             raise ArgumentError(
                 f"the field {key!r} holds {one!r:.60} in example {k}", instead="a value, or a list of values",
             )
