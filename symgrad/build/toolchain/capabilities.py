@@ -57,7 +57,7 @@ class Capabilities:
         chosen = {
             "-march=native": self.native, OPENMP[self.openmp]: self.openmp != OPENMP.index(""),
             "-fveclib=libmvec": self.veclib, f"-mprefer-vector-width={self.vector_bits}": self.vector_bits,
-            # gcc 12.2 with AVX-512 threads the jumps of equal conditions through the sum of a simd loop, and loses terms.
+            # gcc 12.2 with AVX-512 threads jumps of equal conditions through the sum of a simd loop, and loses terms.
             "-fno-thread-jumps": "clang" not in self.version,
             "-fno-tree-slp-vectorize": not self.permutes,  # where permutations of any kind come from
             # As a memcpy of a known constant, such a compiler repeats its first elements (six of 0.25 and two of 0 are
