@@ -73,7 +73,7 @@ def random_program(
 ) -> Written:
     """Grow a program of 1 to 30 lines from a seed; of `more` kinds of lines, which call functions, given as text.
 
-    A `long` one has axes that differ by few and that loops are cut at the ends of, and is not run.
+    A `long` one has axes that differ by few, that fill lanes, and that loops are cut at the ends of.
     """
     rng = Random(seed)
     g = Growth(rng, functions=functions[1], size=9000 if long else SIZE)

@@ -221,16 +221,20 @@ def test_programs(seeds: range) -> None:
 
 
 def test_loops_of_long_axes(seeds: range) -> None:
-    """Their ends are peeled, their parts aligned and tiled: the verifier finds what is read and was not written."""
-    for seed in seeds[:3]:
-        written = random_program(seed, long=True)
-        program, loss = written.functions()
-        derived = sg.value_and_grad(loss, argnums=written.argnums)
-        try:
-            texts = [function.lower(*written.args).as_text("c") for function in (sg.jit(program), derived)]
-        except Exception as error:
-            raise AssertionError(written.script(f"{type(error).__name__}: {error}")) from error
-        assert all(texts)
+    """Their ends are peeled, their parts aligned and tiled: the verifier finds what is read and was not written.
+
+    And run: gcc 12.2 lost terms of their sums, of one program in some hundred.
+    """
+    batch = Batch([random_program(seed, long=True) for seed in seeds[:3]])
+    try:
+        values, gradients = batch.values(sg.Options()), batch.gradients(sg.Options())
+        slopes = batch.gradients(INTERPRETED)
+    except Exception as error:
+        scripts = [reference.written.script(f"{type(error).__name__}: {error}") for reference in batch.references]
+        raise AssertionError("one of these:\n" + "\n".join(scripts)) from error
+    expected, tolerances = zip(*[(one.values, one.tolerance) for one in batch.references], strict=True)
+    compare(batch, "values of long axes", values, expected, tolerances)
+    compare(batch, "compiled and interpreted gradients of long axes", gradients, slopes, gradient_bounds(batch, slopes))
 
 
 LEFT_OUT = [one.name for one in passes() if one.purpose not in {Purpose.NECESSITY, Purpose.DIGITS}]

@@ -28,7 +28,7 @@ from symgrad.trace.nested import settled
 from symgrad.trace.remedies import OTHERWISE, asked_by, module_of, public_name
 from symgrad.trace.tracer import Tracer
 
-_SIZED = "sg.nonzero(mask, size=n), of as many places as you say"
+_SIZED = "sg.nonzero(mask, size=n), of as many places as you say; or the places made outside, as an argument"
 COUNTS: dict[Any, str] = {
     **dict.fromkeys((np.nonzero, np.where), _SIZED),
     np.flatnonzero: _SIZED.replace("nonzero", "flatnonzero"), np.argwhere: _SIZED.replace("nonzero", "argwhere"),
