@@ -115,7 +115,26 @@ def rolled_in_place(x):
     return np.sum(h * h) + y
 
 
-ONE_PATH = [newton, forever, bisection, previous, descent, structure, one_after_another, asserted, rolled_in_place]
+def counted_for_nobody(x):
+    """Shallow water in steps that are as long as they may be: its counter is a variable of no round."""
+    heights = 1.0 + np.minimum(x, 20.0) * (np.linspace(0.0, 1.0, 20) < 0.5)
+    U, t, n = np.stack([heights, heights]), 0.0, 0
+    while t < 0.1:
+        fastest = 4.0 + np.max(np.abs(U))
+        dt = min(0.04 / fastest, 0.1 - t)
+        P = np.concatenate([U[:, :1], U, U[:, -1:]], axis=1)
+        flux = lambda V: np.stack([V[1], V[1] ** 2 / V[0] + 4.905 * V[0] ** 2])  # noqa: E731
+        F = 0.5 * (flux(P[:, :-1]) + flux(P[:, 1:])) - 2 * (P[:, 1:] - P[:, :-1])
+        U = U - dt / 0.1 * (F[:, 1:] - F[:, :-1])
+        t += dt
+        n += 1
+    return np.sum(U)
+
+
+ONE_PATH = [
+    newton, forever, bisection, previous, descent, structure, one_after_another, asserted, rolled_in_place,
+    counted_for_nobody,
+]
 MORE = [tries, three_ways]
 POINTS = (0.3, 2.0, 7.3, 9.0, 55.0, 4321.0, 2.0)
 

@@ -59,21 +59,37 @@ def _handles(code: CodeType) -> bool:
 
 @cache
 def _alive(code: CodeType) -> list[frozenset[str]] | None:
-    """Return the names that may be read, before they are set, from each instruction on; None where any may be."""
+    """Return the names that may be read, before they are set, from each instruction on; None where any may be.
+
+    A counter that is read to be counted on alone (``n += 1``) is read by nobody.
+    """
     every, _, after = _flow(code)
     if _handles(code) or not code.co_flags & CO_OPTIMIZED:
         return None  # a handler goes on from anywhere; a module's names others read
-    reads = _round_reads(code)
+    reads, counts = _round_reads(code), {k for k in range(len(every) - 3) if _counts_on(every[k : k + 4])}
     alive: list[frozenset[str]] = [frozenset()] * len(every)
     changed = True
     while changed:
         changed = False
         for k in reversed(range(len(every))):
             sets = {str(every[k].argval)} if every[k].opname == "STORE_FAST" else set[str]()
-            found = reads[k] | frozenset[str]().union(*[alive[n] for n in after[k]]) - sets
+            later = frozenset[str]().union(*[alive[n] for n in after[k + 3]]) if k in counts else reads[k]
+            found = (reads[k] & later) | frozenset[str]().union(*[alive[n] for n in after[k]]) - sets
             changed |= found != alive[k]
             alive[k] = found
     return alive
+
+
+def _counts_on(words: list[dis.Instruction]) -> bool:
+    """Whether instructions are an assignment such as ``n += 1``, of a variable and a number that stands there."""
+    first, second, third, last = words
+    return (
+        first.opname.startswith("LOAD_FAST") and second.opname in {"LOAD_CONST", "LOAD_SMALL_INT"}
+        and type(second.argval) in {int, float} and third.opname.startswith(("BINARY_OP", "BINARY_ADD", "BINARY_SUB",
+                                                                             "INPLACE_ADD", "INPLACE_SUB"))
+        and last.opname == "STORE_FAST" and last.argval == first.argval
+        and not any(one.is_jump_target for one in (second, third, last))
+    )
 
 
 @cache
