@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import re
+from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
@@ -207,3 +208,11 @@ def test_a_name_that_is_no_argument_is_named_before_one_that_is_missing(tmp_path
     with pytest.raises(ArgumentError, match=r"the specs have 'z', .* of product\(x, y\) or loss\(x\)"):
         sg.emit([product, loss], {"x": "f64[3]", "y": "f64[3]", "z": "f64[3]"}, tmp_path / "product")
     assert sg.emit(lambda params: np.sum(params["x"]), {"x": "f64[3]"}, tmp_path / "total").functions
+
+
+def test_what_is_derived_already_is_no_loss(tmp_path: Path) -> None:
+    derived = sg.value_and_grad(lambda w: np.sum(w * w))
+    for call in (lambda: sg.emit(derived, ("f64[3]",), tmp_path / "derived"), lambda: sg.grad(derived)(np.ones(3))):
+        with pytest.raises(ArgumentError, match=r"instead: what this is the sg.value_and_grad of(.|\n)*what=\"value\""):
+            call()
+    assert sg.emit(derived, ("f64[3]",), tmp_path / "derived", what="value").functions == ("derived",)

@@ -157,9 +157,17 @@ def loss_at(fun: Any, signature: Signature, leaves: list[Any], *, has_aux: bool)
         raise ArgumentError(
             f"grad needs a function that returns one floating-point number; {point.program.name}() returns "
             + (f"a structure of {point.tree.num_leaves} arrays" if point.tree.num_leaves else "no array"),
-            line=definition(fun), instead="return the loss alone, or (loss, extras) with has_aux=True",
+            line=definition(fun), instead=_the_loss_of(fun),
         )
     return point
+
+
+def _the_loss_of(fun: Any) -> str:
+    """Return what to write in the place of a function that returns no number, which may be a derivative itself."""
+    mode = getattr(getattr(fun, "__wrapped__", fun), "symgrad_mode", "jit")
+    if mode not in {"grad", "value_and_grad"}:
+        return "return the loss alone, or (loss, extras) with has_aux=True"
+    return f'what this is the sg.{mode} of, for that is derived here; or sg.emit(..., what="value") of this'
 
 
 def with_gradient(
