@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from symgrad.api.call.arguments import Argnums
 from symgrad.api.report import cost_of, memory_of
+from symgrad.build.toolchain.capabilities import KEEPS_JUMPS
 from symgrad.build.toolchain.compiler import rows_of_eight
 from symgrad.emit import functions as code
 from symgrad.emit import record
@@ -287,8 +288,9 @@ def _building(asked: Request, text: str) -> dict[str, Any]:
     """Choose what make, CMake and the linker are told."""
     level, flags, openmp, settings, width = "-O2", ["-ffp-contract=off"], list[str](), dict[str, str](), 512
     if asked.fast:
-        # gcc 12.2 permutes vectors of AVX-512 wrong, and copies known constants wrong; loops are no slower without.
-        whole = ("-fno-tree-slp-vectorize", "-fno-tree-loop-distribute-patterns")
+        # gcc 12.2 permutes vectors of AVX-512 wrong, and copies known constants wrong; loops are no slower without. The
+        # last two stand for the pragma of the C, which keeps sums whole however it is compiled, and is slower.
+        whole = ("-fno-tree-slp-vectorize", "-fno-tree-loop-distribute-patterns", KEEPS_JUMPS, "-DSG_KEEPS_JUMPS")
         level, flags, openmp = "-O3", ["-fno-math-errno", "-fno-trapping-math", *flags, *whole], ["-fopenmp"]
         settings = {"ARCH": "" if asked.cc else "-march=native", "OPENMP": "" if asked.cc else "-fopenmp"}
         width = 256 if rows_of_eight(text) else 512  # or it does so in loops

@@ -29,6 +29,8 @@ def softmax_cross_entropy(logits: Any, targets: Any) -> Any:
     array([6.931e-01, 1.000e+03])
     """
     if (logits.dtype if hasattr(logits, "dtype") else np.asarray(logits).dtype).kind in "biu":
+        if isinstance(logits, (list, tuple)):
+            logits = np.stack([np.stack(row) if isinstance(row, (list, tuple)) else row for row in logits])
         logits = np.multiply(logits, 1.0)  # differences of unsigned integers wrap around
     off = logits - stop_gradient(np.max(logits, axis=-1, keepdims=True))  # whatever it is, the loss is the same
     total = np.log(np.sum(np.exp(off), axis=-1))

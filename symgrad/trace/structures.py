@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import is_dataclass
 from enum import Enum
 from functools import cached_property, lru_cache, partial
+from operator import getitem
 from types import BuiltinFunctionType, EllipsisType, FunctionType, MethodType, ModuleType, SimpleNamespace
 from typing import Any
 
@@ -120,10 +121,11 @@ def key_orders(tree: Any) -> Callable[[Any], tuple[Any, ...]] | None:
         A function of a value of this structure: for each dict of several keys its keys, () where they stand as leaves
         do; and () where all do. None where there is no such dict.
     """
-    level: list[tuple[int, Any, bool, Any]] = [(-1, None, True, tree)]
+    level: list[tuple[int, Any, Any, Any]] = [(-1, None, None, tree)]
     for number, (_, _, _, one) in enumerate(level):
-        by_item = issubclass(one.type or object, (dict, list, tuple, deque))
-        level += [(number, entry, by_item, part) for entry, part in zip(one.entries(), one.children(), strict=True)]
+        kind = one.type or object
+        get = getitem if kind in _ITEMS or kind is deque else _item if issubclass(kind, (*_ITEMS, deque)) else getattr
+        level += [(number, entry, get, part) for entry, part in zip(one.entries(), one.children(), strict=True)]
     of_many = [part.type in {dict, defaultdict} and part.num_children > 1 for *_, part in level]
     needed = [*of_many]
     for number in range(len(level) - 1, 0, -1):
@@ -131,17 +133,24 @@ def key_orders(tree: Any) -> Callable[[Any], tuple[Any, ...]] | None:
     if not needed[0]:
         return None
     places = {number: k for k, number in enumerate(number for number, one in enumerate(needed) if one)}
-    ways = [(places[parent], entry, by_item) for parent, entry, by_item, _ in [level[k] for k in places if k]]
+    ways = [(get, places[parent], entry) for parent, entry, get, _ in [level[k] for k in places if k]]
     usual = [(places[k], tuple(level[k][3].entries())) for k in places if of_many[k]]
 
     def orders(value: Any) -> tuple[Any, ...]:
         parts = [value]
-        for within, entry, by_item in ways:
-            parts.append(parts[within][entry] if by_item else getattr(parts[within], entry))
+        for get, within, entry in ways:
+            parts.append(get(parts[within], entry))
         found = [() if (keys := tuple(parts[k])) == known else keys for k, known in usual]
         return tuple(found) if any(found) else ()
 
     return orders
+
+
+def _item(value: Any, entry: Any) -> Any:
+    """Return an element of an object of a class of its own, however that looks up elements; or an attribute."""
+    if isinstance(value, dict):
+        return dict.__getitem__(value, entry) if dict.__contains__(value, entry) else getattr(value, entry)
+    return _base(type(value)).__getitem__(value, entry) if isinstance(entry, int) else getattr(value, entry)
 
 
 def behind(tree: Any, leaves: Sequence[Any], statics: Iterable[Any]) -> list[Any]:

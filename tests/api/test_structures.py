@@ -524,3 +524,20 @@ def test_the_order_of_keys_is_the_one_of_each_call(inside: Any, options: sg.Opti
 def test_the_order_of_keywords_is_the_one_of_each_call() -> None:
     compiled = sg.jit(lambda **parts: weighted(parts))
     assert [compiled(a=1.0, b=2.0), compiled(b=2.0, a=1.0)] == [5.0, 4.0]
+
+
+class Settings(dict):
+    """A dict whose elements are looked up in another way, and that has a dict among its attributes."""
+
+    def __getitem__(self, name: str) -> Any:
+        found = dict.__getitem__(self, name)
+        return found["value"] if isinstance(found, dict) else found
+
+
+def test_the_order_of_keys_in_dicts_of_ones_own() -> None:
+    tree = Settings(w={"value": np.ones(2), "rate": 3.0})
+    tree.more = {"b": np.ones(2), "a": np.full(2, 2.0)}  # type: ignore[attr-defined]
+    compiled = sg.jit(lambda t: np.sum(t["w"]) + weighted(t.more))
+    assert compiled(tree) == 2.0 + 2.0 + 8.0
+    tree.more = {"a": np.full(2, 2.0), "b": np.ones(2)}  # type: ignore[attr-defined]
+    assert compiled(tree) == 2.0 + 4.0 + 4.0

@@ -337,6 +337,7 @@ def test_fast_packages_are_built_with_what_the_compiler_needs(packages, file):
     assert "-ffp-contract=off" in text
     assert "-fno-tree-slp-vectorize" in text
     assert "-fno-tree-loop-distribute-patterns" in text
+    assert "--param=max-jump-thread-duplication-stmts=0 -DSG_KEEPS_JUMPS" in text
     assert "-mprefer-vector-width=512" in text
 
 

@@ -517,3 +517,12 @@ def test_refusals_name_the_layer_and_both_shapes(case):
 def test_refusals_of_traced_layers_have_the_users_line():
     with pytest.raises(ArgumentValueError, match=r"(?s)embedding: parameters without 'E', with 'e'.*test_nn\.py"):
         sg.jit(lambda e: nn.embedding({"e": e}, np.array([0])))(np.ones((2, 2)))
+
+
+def test_logits_may_be_lists_of_traced_integers():
+    labels = np.array([0, 1])
+    found = sg.jit(lambda a: (
+        nn.softmax_cross_entropy([a, a], labels), nn.softmax_cross_entropy([[a[0], a[1]], [a[1], a[0]]], labels),
+    ))(np.array([1, 2]))
+    wanted = [nn.softmax_cross_entropy(np.array(rows, float), labels) for rows in ([[1, 2]] * 2, [[1, 2], [2, 1]])]
+    np.testing.assert_allclose(found, wanted, rtol=1e-15)

@@ -15,6 +15,8 @@ _CLEARLY = 0.95
 # flushes subnormals in the whole process. -ffp-contract=off: contraction makes x*x - y*y nonzero at x == y.
 BASE = ("-O3", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=off", "-fPIC", "-shared", "-std=c11")
 _LONGEST_VERSION = 10_000
+KEEPS_JUMPS = "--param=max-jump-thread-duplication-stmts=0"
+"""Jumps are threaded through blocks alone that do nothing: without any threading a clip costs four times as much."""
 
 
 @dataclass(frozen=True)
@@ -57,8 +59,8 @@ class Capabilities:
         chosen = {
             "-march=native": self.native, OPENMP[self.openmp]: self.openmp != OPENMP.index(""),
             "-fveclib=libmvec": self.veclib, f"-mprefer-vector-width={self.vector_bits}": self.vector_bits,
-            # gcc 12.2 with AVX-512 threads jumps of equal conditions through the sum of a simd loop, and loses terms.
-            "-fno-thread-jumps": "clang" not in self.version,
+            # gcc 12.2 with AVX-512 copies the sum of a simd loop where equal conditions come together, and loses terms.
+            KEEPS_JUMPS: "clang" not in self.version,
             "-fno-tree-slp-vectorize": not self.permutes,  # where permutations of any kind come from
             # As a memcpy of a known constant, such a compiler repeats its first elements (six of 0.25 and two of 0 are
             # eight of 0.25): loops that copy stay loops.
