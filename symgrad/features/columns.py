@@ -22,6 +22,8 @@ Kind = Literal["identity", "vocabulary", "hashed", "bucketized", "crossed", "wei
 CROSS = 0xDECAFCAFFE
 """What the fingerprint of a cross begins with, as TensorFlow's."""
 
+_VALUES = frozenset({str, bytes, int, float})
+
 
 @dataclass(frozen=True)
 class Column:
@@ -172,7 +174,7 @@ def numbers(column: Numeric, data: Mapping[str, Any]) -> Any:
     """Return a field of numbers as an array of doubles, a row for each example."""
     given = _field(data, column.name)
     rows = given if isinstance(given, (list, tuple)) else ()
-    is_masked = any(isinstance(one, np.ma.MaskedArray) for one in (given, *rows))
+    is_masked = any(issubclass(kind, np.ma.MaskedArray) for kind in {type(given), *map(type, rows)})
     try:  # what is masked is not there, as None is
         found = np.ma.asarray(given, np.float64).filled(np.nan) if is_masked else np.asarray(given, np.float64)
     except (TypeError, ValueError) as error:
@@ -188,7 +190,9 @@ def numbers(column: Numeric, data: Mapping[str, Any]) -> Any:
 
 def ids(column: Categorical, data: Mapping[str, Any]) -> Any:
     """Return the ids of each example, of shape (examples, most in one), with -1 behind those of the others."""
-    found = [[-1 if one is None else one for one in row] for row in _example_ids(column, data)]
+    found = _example_ids(column, data)
+    if any(None in row for row in found):
+        found = [[-1 if one is None else one for one in row] for row in found]
     return _padded(found, -1, np.int64)
 
 
@@ -226,12 +230,14 @@ def _example_ids(column: Categorical, data: Mapping[str, Any]) -> list[list[int 
         "vocabulary": lambda value: numbered.get(_text(value), -1), "hashed": lambda value: _print(value) % column.size,
         "identity": lambda value: _identity(column, value),
     }
-    return _each(data, key, id_of[column.kind])
+    return _by_example(data, key, id_of[column.kind])
 
 
 def _combinations(column: Categorical, data: Mapping[str, Any]) -> list[list[int | None]]:
     """Return the ids of a cross: the last column's values run fastest."""
-    columns = [_each(data, key, _part) if isinstance(key, str) else _example_ids(key, data) for key in column.of]
+    columns = [
+        _by_example(data, key, _of_field) if isinstance(key, str) else _example_ids(key, data) for key in column.of
+    ]
     if len({*map(len, columns)}) > 1:
         raise ArgumentValueError(f"the fields of {column.name!r} have {[*map(len, columns)]} examples")
     made: list[list[int | None]] = []
@@ -259,7 +265,7 @@ def _field(data: Mapping[str, Any], key: str) -> Any:
     return found
 
 
-def _each(data: Mapping[str, Any], key: str, of: Callable[[Any], int | None]) -> list[list[int | None]]:
+def _by_example(data: Mapping[str, Any], key: str, of: Callable[[Any], int | None]) -> list[list[int | None]]:
     """Apply a function to the values of each example; None stays None."""
     rows, made = _example_values(data, key), []
     try:
@@ -281,7 +287,7 @@ def _example_values(data: Mapping[str, Any], key: str) -> list[list[Any]]:
     for k, one in enumerate(found.tolist() if isinstance(found, np.ndarray) else found):
         several = one.tolist() if isinstance(one, np.ndarray) else one
         row = [*several] if isinstance(several, (list, tuple)) else [several] * (several is not None)
-        if any(not isinstance(value, (str, bytes, int, float)) and isinstance(value, Iterable) for value in row):
+        if any(issubclass(kind, Iterable) for kind in {*map(type, row)} - _VALUES):
             raise ArgumentError(
                 f"the field {key!r} holds {one!r:.60} in example {k}", instead="a value, or a list of values",
             )
@@ -309,7 +315,7 @@ def _print(word: Any) -> int:
     return fingerprint64(word if isinstance(word, bytes) else str(word).encode())
 
 
-def _part(value: Any) -> int:
+def _of_field(value: Any) -> int:
     """Return what goes into a cross of a value in a field: `SparseCross` of TensorFlow hashes what is text alone."""
     return int(value) if isinstance(value, (int, np.integer, np.bool_)) else _print(value)
 

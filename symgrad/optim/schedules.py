@@ -157,7 +157,8 @@ def cosine_restarts(value: float, steps: float, t_mul: float = 2.0, m_mul: float
     >>> [round(sg.optim.cosine_restarts(1.0, 10, m_mul=0.5)(t), 12) for t in (0, 5, 10, 20, 30)]
     [1.0, 0.5, 0.5, 0.25, 0.25]
     """
-    if not t_mul >= 1.0:
+    given: Any = t_mul
+    if not (isinstance(given, (int, float, np.number)) and given >= 1.0):
         raise ArgumentValueError(f"cosine_restarts(t_mul={t_mul!r})", instead="a number of at least 1")
 
     def decayed(t: Any, value: Any, steps: Any, m_mul: Any, alpha: Any) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import re
 from typing import Any
 
 import numpy as np
@@ -305,8 +306,11 @@ def test_errors():
         opt.update(params, params, optim.sgd(0.1).init(params))
     with pytest.raises(ArgumentError, match=r"an optimizer's state that is None(.|\n)*opt.init\(params\)"):
         opt.update(params, params, None)  # type: ignore[arg-type]
-    with pytest.raises(ArgumentValueError, match=r"cosine_restarts\(t_mul=0.5\)\n  instead: a number of at least 1"):
-        optim.cosine_restarts(0.1, 10, t_mul=0.5)
+    number: Any
+    for number in (0.5, float("nan"), "x", None):
+        said = re.escape(f"cosine_restarts(t_mul={number!r})\n  instead: a number of at least 1")
+        with pytest.raises(ArgumentValueError, match=said):
+            optim.cosine_restarts(0.1, 10, t_mul=number)
 
 
 def changed(state, path, value):

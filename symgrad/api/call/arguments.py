@@ -494,8 +494,7 @@ class Arguments:
             leaves, tree = flattened(whole)
             leaves = [leaf.settle() if hasattr(type(leaf), "settle") else leaf for leaf in leaves]
             kinds = tuple([_leaf_kind(leaf) or (type(leaf), getattr(leaf, "shape", None)) for leaf in leaves])
-        orders = key_orders(tree)
-        return Leaves(leaves, tree, kinds, tuple(statics.items()), () if orders is None else orders(whole))
+        return Leaves(leaves, tree, kinds, tuple(statics.items()), key_orders(tree)(whole))
 
     def describe(self, call: Leaves, pattern: Sequence[int | str] | None = None) -> Signature:
         """Describe a call: names, paths, specs; with the extents of a pattern, if one is given."""

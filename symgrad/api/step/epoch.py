@@ -82,7 +82,7 @@ def same_rows(arrays: Any, batch: Any) -> int:
     return int(shapes[0][0])
 
 
-def places_of(order: Any, total: int) -> Any:
+def ordered_rows(order: Any, total: int) -> Any:
     """Return the rows in the order in which they are taken."""
     found = np.asarray(order)
     found = found if found.size else found.astype(np.int64)  # of []

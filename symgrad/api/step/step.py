@@ -18,7 +18,7 @@ from symgrad.api.modes.by_path import below, value_and_gradient
 from symgrad.api.modes.derivatives import jit
 from symgrad.api.modes.mode import function
 from symgrad.api.sparse.rows import RowSparse
-from symgrad.api.step.epoch import Values, ahead, in_order, places_of, rows_at, rows_of, same_rows
+from symgrad.api.step.epoch import Values, ahead, in_order, ordered_rows, rows_at, rows_of, same_rows
 from symgrad.api.step.fused import NUMPYS, Fused, gradients_like
 from symgrad.api.step.update import (
     Update,
@@ -238,7 +238,7 @@ class Step:
             raise ArgumentError("epoch() in a traced function", line=user_line(), instead="sg.scan of the step")
         params, plain = _parameters(params), tree_map(rows_of, arrays)
         total, batch = same_rows(plain, batch), int(batch)
-        rows = None if order is None else places_of(order, total)
+        rows = None if order is None else ordered_rows(order, total)
         count = total if rows is None else len(rows)
         if not self.donate:
             params, state = tree_map(owned, (params, state))
@@ -546,6 +546,5 @@ def _settled(state: Tree) -> Tree:
 def _kinds(given: Tree) -> tuple[Any, ...]:
     """Return what tells structures of arrays apart that a step in C is planned for."""
     leaves, structure = flattened(given)
-    orders = key_orders(structure)
-    order = () if orders is None else orders(given)
+    order = key_orders(structure)(given)
     return structure, order, *[(type(leaf), getattr(leaf, "dtype", None), np.shape(leaf)) for leaf in leaves]

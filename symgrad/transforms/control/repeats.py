@@ -116,12 +116,12 @@ def repeats(nodes: Sequence[Node], words: Any, least: int) -> list[tuple[int, in
         near += np.bincount(gaps, minlength=len(nodes))
     gaps, of = order[1:] - order[:-1], alike[1:]  # or, in loops in loops, only once in all that an outer one repeats
     same = of == alike[:-1]
-    apart, further = [np.zeros(len(nodes), int) for _ in "12"]
-    pairs, places = _note(apart, of[same], gaps[same]), order[1:][same]
+    apart, further = np.zeros(len(nodes), int), np.zeros(len(nodes), int)
+    pairs, places = _count_apart(apart, of[same], gaps[same]), order[1:][same]
     again = np.argsort(pairs, kind="stable")  # a word that stands everywhere may be further off once in each
     pairs, gaps = pairs[again], np.diff(places[again])
     same = pairs[1:] == pairs[:-1]
-    _note(further, pairs[1:][same], gaps[same])
+    _count_apart(further, pairs[1:][same], gaps[same])
     likely = [np.argsort(-one, kind="stable")[:PERIODS] for one in (near, apart, further)]
     periods = [int(one) for own, by in zip(likely, (near, apart, further), strict=True) for one in own if by[one]]
     found = []
@@ -132,8 +132,8 @@ def repeats(nodes: Sequence[Node], words: Any, least: int) -> list[tuple[int, in
     return sorted(found, key=_longest_first)
 
 
-def _note(counts: Any, words: Any, gaps: Any) -> Any:
-    """Note of each gap how many nodes lie between words so far apart, of the word of which most are; number pairs."""
+def _count_apart(counts: Any, words: Any, gaps: Any) -> Any:
+    """Count in each gap the nodes between words so far apart, of the word of which most are; return pairs' numbers."""
     pairs, number, often = np.unique(words * len(counts) + gaps, return_inverse=True, return_counts=True)
     np.maximum.at(counts, pairs % len(counts), often * (pairs % len(counts)))
     return number
