@@ -661,11 +661,11 @@ def flattening(tree: Any, outside: Callable[[], list[Any]] | None) -> Any:
     flatten: Any = optree.tree_flatten
     nothing: dict[str, Any] = {}
     orders = key_orders(tree)
-    order = orders(optree.tree_unflatten(tree, range(tree.num_leaves)))
+    order = orders(optree.tree_unflatten(tree, range(tree.num_leaves))) if orders else ()
 
     def flat(args: tuple[Any, ...]) -> tuple[Any, ...] | None:
         leaves, found = flatten((args, nothing), namespace=NAMESPACE)
-        if found != tree or orders((args, nothing)) != order:
+        if found != tree or (orders and orders((args, nothing)) != order):
             return None
         return tuple(leaves) if outside is None else (*leaves, *outside())
 

@@ -114,12 +114,12 @@ def flattened(tree: Any, *, is_leaf: Callable[[Any], bool] | None = None) -> tup
 
 
 @lru_cache(maxsize=256)
-def key_orders(tree: Any) -> Callable[[Any], tuple[Any, ...]]:
+def key_orders(tree: Any) -> Callable[[Any], tuple[Any, ...]] | None:
     """Make what returns the orders of keys in dicts of a structure, which code that goes through them sees.
 
     Returns:
         A function of a value of this structure: for each dict of several keys its keys, () where they stand as leaves
-        do; and () where all do.
+        do; and () where all do. None where there is no such dict: then a call asks for nothing.
     """
     level: list[tuple[int, Any, Any, Any]] = [(-1, None, None, tree)]
     for number, (_, _, _, one) in enumerate(level):
@@ -131,7 +131,7 @@ def key_orders(tree: Any) -> Callable[[Any], tuple[Any, ...]]:
     for number in range(len(level) - 1, 0, -1):
         needed[level[number][0]] |= needed[number]
     if not needed[0]:
-        return lambda _: ()
+        return None
     places = {number: k for k, number in enumerate(number for number, one in enumerate(needed) if one)}
     ways = [(get, places[parent], entry) for parent, entry, get, _ in [level[k] for k in places if k]]
     usual = [(places[k], tuple(level[k][3].entries())) for k in places if of_many[k]]

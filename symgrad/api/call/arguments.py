@@ -494,7 +494,8 @@ class Arguments:
             leaves, tree = flattened(whole)
             leaves = [leaf.settle() if hasattr(type(leaf), "settle") else leaf for leaf in leaves]
             kinds = tuple([_leaf_kind(leaf) or (type(leaf), getattr(leaf, "shape", None)) for leaf in leaves])
-        return Leaves(leaves, tree, kinds, tuple(statics.items()), key_orders(tree)(whole))
+        orders = key_orders(tree)
+        return Leaves(leaves, tree, kinds, tuple(statics.items()), orders(whole) if orders else ())
 
     def describe(self, call: Leaves, pattern: Sequence[int | str] | None = None) -> Signature:
         """Describe a call: names, paths, specs; with the extents of a pattern, if one is given."""

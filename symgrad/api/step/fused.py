@@ -65,7 +65,7 @@ class Fused:
         entry, plan, serves = gradient
         leaves, self.tree = flattened(given)
         self.orders = key_orders(self.tree)
-        self.order = self.orders(given)
+        self.order = self.orders(given) if self.orders else ()
         self.key, self.update, self.unused, self.donate, self.rows = key, update, unused, donate, rows
         self.halves, self.serves = (entry, update.entry), (serves, update.serves)
         first, second = [one.call.interface for one in self.halves]
@@ -120,7 +120,7 @@ class Fused:
 
     def is_of(self, tree: Any, given: tuple[Tree, Tree, Any]) -> bool:
         """Whether it is planned for arguments of this structure, whose dicts have their keys in this order."""
-        return bool(self.tree == tree) and self.orders(given) == self.order
+        return bool(self.tree == tree) and not (self.orders and self.orders(given) != self.order)
 
     @property
     def is_current(self) -> bool:

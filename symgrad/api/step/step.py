@@ -546,5 +546,5 @@ def _settled(state: Tree) -> Tree:
 def _kinds(given: Tree) -> tuple[Any, ...]:
     """Return what tells structures of arrays apart that a step in C is planned for."""
     leaves, structure = flattened(given)
-    order = key_orders(structure)(given)
-    return structure, order, *[(type(leaf), getattr(leaf, "dtype", None), np.shape(leaf)) for leaf in leaves]
+    orders = key_orders(structure)
+    return structure, orders(given) if orders else (), *[(type(leaf), getattr(leaf, "dtype", None), np.shape(leaf)) for leaf in leaves]
