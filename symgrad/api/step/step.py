@@ -547,4 +547,5 @@ def _kinds(given: Tree) -> tuple[Any, ...]:
     """Return what tells structures of arrays apart that a step in C is planned for."""
     leaves, structure = flattened(given)
     orders = key_orders(structure)
-    return structure, orders(given) if orders else (), *[(type(leaf), getattr(leaf, "dtype", None), np.shape(leaf)) for leaf in leaves]
+    order = orders(given) if orders else ()
+    return structure, order, *[(type(leaf), getattr(leaf, "dtype", None), np.shape(leaf)) for leaf in leaves]
