@@ -212,21 +212,30 @@ class Steps:
             0, or where nothing was written `MEET` or `NOT_FINITE` of `symgrad.render.source`; and the results. Numbers
             that were written stand in the list of leaves.
         """
-        results = [np.empty(*each) for each in self._made]
-        code = self._called(leaves, results, 0, 1)
-        if code is None:
+        if not self._lock.acquire(blocking=False):
             return None
-        made = iter(results)
-        return code, [next(made) if one is None else one[()] for one in self._fixed]
+        try:
+            results = [np.empty(*each) for each in self._made]
+            code = self._called(leaves, results, 0, 1)
+            if code is None:
+                return None
+            made = iter(results)
+            return code, [next(made) if one is None else one[()] for one in self._fixed]
+        finally:
+            self._lock.release()
 
-    def many(self, leaves: list[Any], results: Arrays, begin: int, batches: int) -> int | None:
+    def many(self, leaves: list[Any], results: Arrays, begin: int, batches: int, on: Any) -> int | None:
         """Take a step for each of some batches of rows, the first of which begins at a row.
 
-        `done` says how many are taken, from where the next one goes on.
+        How many were taken is added to `on.done`. Epochs in several threads wait for each other.
         """
-        moving = [leaf[begin:] for leaf, one in zip(leaves, self.given, strict=False) if one.moves]
-        self._moving["begin"] = [array.ctypes.data for array in (*moving, *results)]
-        return self._called(leaves, [], begin, batches)
+        with self._lock:
+            moving = [leaf[begin:] for leaf, one in zip(leaves, self.given, strict=False) if one.moves]
+            self._moving["begin"] = [array.ctypes.data for array in (*moving, *results)]
+            try:
+                return self._called(leaves, [], begin, batches)
+            finally:
+                on.done += self.done
 
     def _batch(self, leaves: list[Any], begin: int) -> dict[int, Any]:
         """Return what the gradient reads for the batch that failed, by place."""
@@ -243,22 +252,18 @@ class Steps:
 
     def _called(self, leaves: list[Any], results: Arrays, begin: int, batches: int) -> int | None:
         """Call C for batches: its code, or None where something is not what was planned; checks that fail raise."""
-        if not self._lock.acquire(blocking=False):
-            return None
-        held = False
+        self.done = self._count[0] = 0
+        for k, kind, array in self._numbers:
+            if type(leaves[k]) not in kind:
+                return None
+            array[()] = leaves[k]
+        given = [*leaves, *results]
+        for k, _, array in self._numbers:
+            given[k] = array
+        objects = tuple(given)
+        arguments = (id(objects), *self._passed)
+        each = LONG // max(1, self._work)
         try:
-            for k, kind, array in self._numbers:
-                if type(leaves[k]) not in kind:
-                    return None
-                array[()] = leaves[k]
-            held = True
-            given = [*leaves, *results]
-            for k, _, array in self._numbers:
-                given[k] = array
-            objects = tuple(given)
-            self._count[0] = 0
-            arguments = (id(objects), *self._passed)
-            each = LONG // max(1, self._work)
             for last in range(each, batches + each, each) if each else (batches,):  # Ctrl-C is seen between calls
                 self._batches[0] = min(last, batches)
                 if each:
@@ -270,10 +275,9 @@ class Steps:
                     break
         finally:
             self.done = self._count[0]
-            for k, _, array in self._numbers if held else ():
+            for k, _, array in self._numbers:
                 if self.given[k].written:
                     leaves[k] = array[()]
-            self._lock.release()
         if code == OTHER:
             return None
         if code > 0:

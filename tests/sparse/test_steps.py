@@ -158,7 +158,8 @@ def test_a_step_on_a_million_rows_works_in_little_memory(links: list[Any]) -> No
     assert step.touched_rows == {"E": np.unique(ids).size}
     changed = np.flatnonzero(np.any(params["E"] != 1, axis=1))
     np.testing.assert_array_equal(changed, np.unique(ids))
-    loops = step._updates[next(iter(step._updates))].entry.built.stages.of("loops")
+    (update,) = step._update.known.values()
+    loops = update.entry.built.stages.of("loops")
     assert [s for s, _ in loops.paths if 1_000_000 in [axis.extent for axis in s.axes]] == []
 
 

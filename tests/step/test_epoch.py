@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import threading
 import weakref
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -254,6 +255,31 @@ def test_extras_are_stacked():
     assert values.shape == (11,)
     assert values[0] == value
     np.testing.assert_array_equal(stacked["z"][0], extras["z"])
+
+
+@pytest.mark.parametrize("order", [None, np.arange(6)])
+def test_without_a_compiler_what_is_not_finite_is_named_too(order):
+    step = sg.compile_step(
+        lambda p, x: np.mean(np.log(x @ p["w"])), sg.optim.sgd(0.1), on_nan="raise",
+        options=sg.Options(compiler="none"))
+    params, x = {"w": np.ones(2)}, np.ones((6, 2))
+    x[4] = -1.0
+    with pytest.raises(NonFiniteError, match=r"(?s)batch 1: log, .*np\.log\(x @ p"):
+        step.epoch(params, sg.optim.sgd(0.1).init(params), x, batch=3, order=order)
+
+
+def test_epochs_in_several_threads_are_those_by_themselves():
+    """They share what is planned, and the memory of it: each waits for its turn, and counts its own batches."""
+    x, y = np.tile(X, (60, 1)), np.tile(Y, 60)
+    step = sg.compile_step(loss, OPTIMIZERS["chain"], options=sg.Options(threads=1))
+
+    def trained(seed):
+        params = {"W": np.random.default_rng(seed).normal(size=(5, 3)), "b": np.zeros(3)}
+        return step.epoch(params, OPTIMIZERS["chain"].init(params), x, y, batch=10)
+
+    alone = [*map(trained, range(4))]
+    with ThreadPoolExecutor(4) as pool:
+        assert all(same([*pool.map(trained, range(4))], alone) for _ in range(3))
 
 
 def test_an_order_in_the_memory_of_a_parameter():

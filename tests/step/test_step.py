@@ -329,7 +329,7 @@ def test_hyper_parameters_may_be_set_to_any_number():
             wanted = found.setdefault(float(rate), (p, {**state}))
             assert same((p, {**state}), wanted)
         assert step.cache_info().compilations == 2, "the batch, and its half"
-        assert len(step._updates) == 1
+        assert len(step._update.known) == 1
 
 
 def test_a_loss_that_gives_its_gradients():

@@ -473,19 +473,18 @@ class Function(Generic[P, R]):
         self._last = entry
         return entry
 
-    def along(self, *args: Any) -> Any:
-        """Call it, and let the path that the call takes be the one that `serving` finds next."""
-        call = self._arguments.split(args, {})
-        return self._taken(self._find(call), call, _converted)[1]
-
-    def serving(self, *args: Any) -> tuple[Entry, list[Any], Short]:
+    def serving(self, *args: Any, along: bool = False) -> tuple[Entry, list[Any], Short]:
         """Find or make the compilation that serves a call, for who calls its C by another way.
+
+        Of several paths it is the one that was found last; `along` the call, which is then run, the one that it takes.
 
         Returns:
             The compilation; the leaves of the arguments; and what answers `MISS` once it serves them no longer.
         """
         call = self._arguments.split(args, {})
         entry = self._find(call).ways[0]
+        if along and entry.taken and entry.call.is_compiled:
+            entry, _ = self._taken(entry, call, _converted)
         return entry, call.leaves, self._captured.watched(_served, MISS)
 
     def variant(self, change: Callable[[Program, Any], Program], *args: Any) -> tuple[Entry, Short]:

@@ -10,35 +10,77 @@ from typing import Any
 import numpy as np
 
 from symgrad.api.trees import Tree, tree_map
-from symgrad.errors import ArgumentError, ArgumentValueError
+from symgrad.errors import ArgumentError, ArgumentValueError, SymgradError
 from symgrad.ops.arrays.indexing import batch_rows
 from symgrad.trace import optree
 from symgrad.trace.signature import leaf_spec, signature_of
 from symgrad.trace.structures import flattened, is_pattern
 
+NEARER = 1 << 20
+"""Bytes of a batch up to which all of the next one is asked for: what a nearer cache holds. Chosen."""
 
-class Values:
-    """What the batches of an epoch give, stacked.
+
+class Batches:
+    """The batches of an epoch, one after the other: which rows they are, and what they have given.
 
     Attributes:
-        count: how many batches there are; `done` of them have given theirs.
+        arrays: what the rows are of, as C reads it.
+        order: the rows in the order in which they are taken; None takes each as it comes.
+        total: how many are taken.
+        given: what C is given for all batches: the arrays, and the order, by which it reads rows where they lie.
+        count: how many batches there are; `done` of them have been taken.
     """
 
-    def __init__(self, count: int) -> None:
-        self.count, self.done = count, 0
-        self._arrays, self._tree = flattened(np.empty(0))
+    def __init__(self, arrays: Any, batch: Any, order: Any) -> None:
+        """Look at what an epoch is called with."""
+        self.given = self.arrays = tree_map(_as_c_reads, arrays)
+        shapes = [one.shape for one in flattened(self.arrays)[0]]
+        if len({shape[0] for shape in shapes}) != 1:
+            shown = ", ".join(map(str, shapes)) or "none"
+            raise ArgumentValueError(f"epoch() of the shapes {shown}", instead="arrays with as many rows each")
+        if not isinstance(batch, (int, np.integer)) or isinstance(batch, bool) or batch < 1:
+            raise ArgumentValueError(f"epoch(batch={batch!r})", instead="a number of rows from 1 on")
+        self.order = None if order is None else _ordered_rows(order, shapes[0][0])
+        self.total, self._batch = shapes[0][0] if self.order is None else len(self.order), int(batch)
+        if self.order is not None:  # behind the order, a batch of places that are asked for, and not read
+            beyond = np.zeros(min(self._batch, self.total), np.int64)
+            self.given = (*self.arrays, np.concatenate([self.order, beyond]))
+        self.count, self.done = -(-self.total // self._batch), 0
+        self._values, self._tree = flattened(np.empty(0))
+
+    @property
+    def rows(self) -> range:
+        """Which rows of all that are taken are the next batch."""
+        return range(self.done * self._batch, min((self.done + 1) * self._batch, self.total))
+
+    def part(self) -> tuple[Any, ...]:
+        """Return copies of the rows of the next batch: what is planned for them outlives the arrays."""
+        rows = np.array(self.rows)
+        rows = rows if self.order is None else self.order[rows]
+        return tree_map(lambda array: array[rows], self.arrays)  # type: ignore[no-any-return]
+
+    def sample(self) -> tuple[Any, ...]:
+        """Return what C is given for the next batch, as if it were the only one."""
+        if self.order is None:
+            return self.part()
+        size, width = len(self.rows), sum([one.nbytes // max(1, len(one)) for one in flattened(self.arrays)[0]])
+        # A row is asked for a batch before it is read, or fewer rows where no cache holds one.
+        ahead = size if size * width <= NEARER else max(1, NEARER // 2 // width)
+        return (*self.part(), np.arange(size + ahead) % size)
+
+    # -- what they give
 
     def room(self, leaves: Sequence[Any], tree: Any) -> list[Any]:
         """Return where the next batch, whose values are like these, puts them, and those after it theirs."""
         if not self.done:
-            self._arrays, self._tree = [np.empty((self.count, *np.shape(one)), one.dtype) for one in leaves], tree
-        for array, one in zip(self._arrays, leaves, strict=True):
-            if array.shape[1:] != np.shape(one):
+            self._values, self._tree = [np.empty((self.count, *one.shape), one.dtype) for one in leaves], tree
+        for array, one in zip(self._values, leaves, strict=True):
+            if array.shape[1:] != one.shape:
                 raise ArgumentValueError(
-                    f"what the loss returns beside its value has shape {np.shape(one)} here, and {array.shape[1:]} "
-                    "before: that of an epoch is one array", instead="a number of rows that batches divide",
+                    f"what the loss returns beside its value has shape {one.shape} here, and {array.shape[1:]} before: "
+                    "that of an epoch is one array", instead="a number of rows that batches divide",
                 )
-        return [array[self.done :] for array in self._arrays]
+        return [array[self.done :] for array in self._values]
 
     def put(self, value: Any) -> None:
         """Put the values of the next batch."""
@@ -47,13 +89,20 @@ class Values:
             array[0] = leaf
         self.done += 1
 
-    def so_far(self) -> Any:
-        """Return those of all batches until now."""
-        return optree.tree_unflatten(self._tree, [array[: self.done] for array in self._arrays])
+    def values(self) -> Any:
+        """Return those of all batches until now, stacked."""
+        return optree.tree_unflatten(self._tree, [array[: self.done] for array in self._values])
+
+    def stopped(self, error: Any, params: Tree, state: Tree) -> Any:
+        """Say which batch an error is of, and what was done until then: that is not lost."""
+        if isinstance(error, SymgradError):
+            error = type(error)(f"batch {self.done}: {error.what}", line=error.line, instead=error.instead)
+        error.batch, error.params, error.state, error.values = self.done, params, state, self.values()
+        return error
 
 
-def rows_of(array: Any) -> Any:
-    """Return an array of an epoch as C reads it."""
+def _as_c_reads(array: Any) -> Any:
+    """Return an array of an epoch row by row, aligned and in native byte order."""
     if is_pattern(array):
         raise ArgumentError(
             f"an epoch takes rows of arrays, and was given a {array.__class__.__name__}",
@@ -71,18 +120,7 @@ def rows_of(array: Any) -> Any:
     return np.require(found, native, ["C", "A"]).view(native)
 
 
-def same_rows(arrays: Any, batch: Any) -> int:
-    """Return how many rows the arrays of an epoch have."""
-    shapes = [one.shape for one in flattened(arrays)[0]]
-    if len({shape[0] for shape in shapes}) != 1:
-        shown = ", ".join(map(str, shapes))
-        raise ArgumentValueError(f"epoch() of the shapes {shown or 'none'}", instead="arrays with as many rows each")
-    if not isinstance(batch, (int, np.integer)) or isinstance(batch, bool) or batch < 1:
-        raise ArgumentValueError(f"epoch(batch={batch!r})", instead="a number of rows from 1 on")
-    return int(shapes[0][0])
-
-
-def ordered_rows(order: Any, total: int) -> Any:
+def _ordered_rows(order: Any, total: int) -> Any:
     """Return the rows in the order in which they are taken."""
     found = np.asarray(order)
     found = found if found.size else found.astype(np.int64)  # of []
@@ -97,22 +135,6 @@ def ordered_rows(order: Any, total: int) -> Any:
     raise ArgumentValueError(
         f"epoch(order=...) {what}", instead="np.flatnonzero(mask)" if mask else f"rng.permutation({total})"
     )
-
-
-def rows_at(arrays: Any, order: Any, begin: int, size: int) -> Any:
-    """Return copies of some rows of each array: what is planned for them outlives the arrays."""
-    chosen = np.arange(begin, begin + size) if order is None else order[begin : begin + size]
-    return tree_map(lambda array: array[chosen], arrays)
-
-
-NEARER = 1 << 20
-"""Bytes of a batch up to which all of the next one is asked for: what a nearer cache holds. Chosen."""
-
-
-def ahead(arrays: Any, size: int) -> int:
-    """Return by how many rows a row is asked for before it is read: a batch, or fewer where no cache holds one."""
-    row = sum([one.nbytes // max(1, len(one)) for one in flattened(arrays)[0]])
-    return size if size * row <= NEARER else max(1, NEARER // 2 // row)
 
 
 _PLAIN = inspect.Parameter.POSITIONAL_OR_KEYWORD

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from math import prod
 from typing import Any
 
@@ -11,7 +12,8 @@ import numpy as np
 
 from symgrad.api.call.function import Entry, Short
 from symgrad.api.sparse.rows import RowSparse
-from symgrad.api.step.update import Update, check_in_place, outside
+from symgrad.api.step.epoch import Batches
+from symgrad.api.step.update import NUMPYS, Update, check_in_place, outside, put_back
 from symgrad.api.trees import Tree, leaves_by_path
 from symgrad.build.call import MISS, Plan
 from symgrad.build.steps import Given, Half, Steps
@@ -19,8 +21,10 @@ from symgrad.render.source import MEET
 from symgrad.trace import optree
 from symgrad.trace.structures import flattened, key_orders
 
-NUMPYS: dict[type, Callable[[Any], Any]] = {float: np.float64, int: np.int64}
-"""What NumPy has for Python's numbers."""
+Rows = tuple[int, bool, Any]
+"""How many rows a batch has, whether they are in an order, and the kinds of arrays they are of."""
+ALL: Rows = 0, False, None
+"""What is given is one batch."""
 COUNT = 2
 """The place of the count among what a `RowSparse` is made of."""
 
@@ -46,71 +50,66 @@ class Fused:
 
     Attributes:
         key: what it is planned for.
+        rows: what batches are of what it is given.
         tree: the structure of ``(params, state, batch)``.
         donate: what it is given is written; else copies of it.
-        rows: how many of those that it is given are a batch; 0 where all are.
         unused: paths of the parameters that the loss does not use.
-        value: the leaves of what the loss returns, of zeros, and their structure.
+        results: what the loss returns, in the structure `values`.
         halves: the functions.
     """
 
     def __init__(
         self, key: Any, gradient: tuple[Entry, Plan, Short], update: Update, given: tuple[Tree, Tree, Any],
-        unused: list[str], *, finite: bool, donate: bool, rows: int = 0, ordered: bool = False,
+        grads: dict[str, Any], unused: list[str], rows: Rows, *, finite: bool, donate: bool,
     ) -> None:
-        """Plan a step; with `rows` the batch is all there is, and so many of its rows are taken each time.
+        """Plan a step, or one for each of some batches: then what is given are all their rows.
 
-        Where they are `ordered`, an array of places is the last of the batch.
+        Where these are in an order, an array of places is the last of the batch.
         """
         entry, plan, serves = gradient
         leaves, self.tree = flattened(given)
         self.orders = key_orders(self.tree)
         self.order = self.orders(given) if self.orders else ()
-        self.key, self.update, self.unused, self.donate, self.rows = key, update, unused, donate, rows
+        self.key, self.rows, self.update, self.unused, self.donate = key, rows, update, unused, donate
         self.halves, self.serves = (entry, update.entry), (serves, update.serves)
         first, second = [one.call.interface for one in self.halves]
         self.outside = [one.call.outside for one in self.halves if one.call.outside]
-        self.values, grads = entry.tree.children()
+        made = [
+            Given(port.dtype, shape, place)
+            for place, (port, shape) in enumerate(zip(first.outputs, plan.outputs, strict=True), len(first.inputs))
+        ]
+        self.values, slopes = entry.tree.children()
+        self.results, places = made[: self.values.num_leaves], (one.first for one in made[self.values.num_leaves :])
         count = self.tree.child(0).num_leaves
         both = count + self.tree.child(1).num_leaves
-        made = [
-            Given(port.dtype, shape, len(first.inputs) + k)
-            for k, (port, shape) in enumerate(zip(first.outputs, plan.outputs, strict=True))
-        ]
-        results = made[: self.values.num_leaves]
-        # Of a table's gradient the update does not take the table's extents, which may be open.
-        self.tables, between, at = {}, list[tuple[int, int]](), both
-        for path, grad, width in zip(grads.entries(), grads.children(), update.widths, strict=True):
-            parts = [one.first for one in made[len(results) + len(between) :][: grad.num_leaves]]
-            if not grad.is_leaf():
+        self.tables, between, into = {}, list[tuple[int, int]](), itertools.count(both)
+        for path, slope in zip(slopes.entries(), slopes.children(), strict=True):
+            parts = [*itertools.islice(places, slope.num_leaves)]
+            if not slope.is_leaf():
                 self.tables[path] = parts[COUNT]
-            between += zip(parts, [*range(at, at + width), *[-1] * (len(parts) - width)], strict=True)
-            at += width
-        shapes = [np.shape(leaf) for leaf in leaves]
-        slopes = [made[place - len(first.inputs)].shape for place, other in between if other >= 0]
-        read = [np.shape(one) for one in update.entry.call.read()]
-        after = [like(np.int8, shape) for shape in [*shapes[:both], *slopes, *read]]
-        passed = []
+            # Of a table's gradient the update does not take the table's extents, which may be open.
+            between += [(place, next(into) if k <= COUNT else -1) for k, place in enumerate(parts)]
+        (size, ordered, _), passed = rows, []
         for k, leaf in enumerate(leaves):
             place, other = (k if k < count else -1, k) if k < both else (k - both + count, -1)
-            dtype = first.inputs[place].dtype if place >= 0 else second.inputs[other].dtype
+            dtype, shape = first.inputs[place].dtype if place >= 0 else second.inputs[other].dtype, np.shape(leaf)
             kind: tuple[type, ...] = () if isinstance(leaf, np.ndarray) else (type(leaf),)
             if kind and place < 0:  # of the state: Python's numbers are as good as NumPy's
                 kind += tuple([one for one, numpys in NUMPYS.items() if numpys in kind])
             is_order = ordered and k == len(leaves) - 1
-            by_rows = bool(rows) and k >= both and not is_order
-            width = dtype.itemsize * prod(shapes[k][1:])
-            moves = rows * width if is_order or (by_rows and not ordered) else 0
-            passed.append(Given(dtype, shapes[k], place, other, kind, k in update.results, by_rows, moves))
+            by_rows = size > 0 and k >= both and not is_order
+            moves = size * dtype.itemsize * prod(shape[1:]) if is_order or (by_rows and not ordered) else 0
+            passed.append(Given(dtype, shape, place, other, kind, k in update.results, by_rows, moves))
         for half, one in enumerate(self.halves):
             found, ports = outside(one.call), one.call.interface.inputs
             for k, (_, array) in enumerate(found, len(ports) - len(found)):
                 passed.append(Given(ports[k].dtype, array.shape, *((k, -1) if half == 0 else (-1, k))))
+        read = [*leaves[:both], *flattened(grads)[0], *update.entry.call.read()]
+        second_plan = update.entry.call.planned([like(np.int8, np.shape(one)) for one in read])
         self.steps = Steps(
-            Half(entry.call, plan), Half(update.entry.call, update.entry.call.planned(after)), passed, results, between,
-            finite=finite, rows=rows,
+            Half(entry.call, plan), Half(update.entry.call, second_plan), passed, self.results, between,
+            finite=finite, rows=size,
         )
-        self.value = [like(one.dtype, one.shape) for one in results], self.values
         self.numbers = [k for k, leaf in enumerate(leaves) if type(leaf) is int]
 
     @property
@@ -118,9 +117,11 @@ class Fused:
         """How many rows the gradients by tables had in the last step."""
         return {path: self.steps.integer(place) for path, place in self.tables.items()}
 
-    def is_of(self, tree: Any, given: tuple[Tree, Tree, Any]) -> bool:
-        """Whether it is planned for arguments of this structure, whose dicts have their keys in this order."""
-        return bool(self.tree == tree) and not (self.orders and self.orders(given) != self.order)
+    def is_of(self, rows: Rows, tree: Any, given: tuple[Tree, Tree, Any]) -> bool:
+        """Whether it is planned for such rows and this structure, whose dicts have their keys in this order."""
+        if self.rows != rows or self.tree != tree:
+            return False
+        return not self.orders or bool(self.orders(given) == self.order)
 
     @property
     def is_current(self) -> bool:
@@ -142,11 +143,13 @@ class Fused:
         if code == MEET:
             self.refuse_shared(leaves)
         value = results[0] if self.values.is_leaf() else optree.tree_unflatten(self.values, results)
-        return (code, *self.put_back(leaves, state), value)
+        return (code, *put_back(self.tree, leaves, state, donate=self.donate), value)
 
-    def many(self, leaves: list[Any], results: Sequence[Any], begin: int, batches: int) -> int | None:
-        """Take a step for each of some batches, see `Steps.many`; numbers that are written stand in the leaves."""
-        code = self.steps.many(self.with_outside(leaves), [*results], begin, batches)
+    def many(self, leaves: list[Any], on: Batches) -> int | None:
+        """Take a step for each of the next batches, see `Steps.many`; numbers that are written stand in the leaves."""
+        rows, results = on.rows, on.room(self.results, self.values)
+        batches = (on.total - rows.start) // len(rows)
+        code = self.steps.many(self.with_outside(leaves), results, rows.start, batches, on)
         if code == MEET:
             self.refuse_shared(leaves)
         return code
@@ -156,14 +159,6 @@ class Fused:
         for arrays in self.outside:
             leaves += arrays()
         return leaves
-
-    def put_back(self, leaves: list[Any], state: Tree) -> tuple[Tree, Tree]:
-        """Give leaves their structure; where the old ones were written, the dict of the state is the old one, too."""
-        new_params, new_state, _ = optree.tree_unflatten(self.tree, leaves[: self.tree.num_leaves])
-        if not self.donate:
-            return new_params, new_state
-        state.update(new_state)
-        return new_params, state
 
     def refuse_shared(self, leaves: list[Any]) -> None:
         """Raise what names the arrays that C found to share memory."""

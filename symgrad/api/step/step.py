@@ -6,33 +6,22 @@ import functools
 import inspect
 import operator
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from symgrad.api.call.function import AT_HAND, CacheInfo, Function
+from symgrad.api.call.function import AT_HAND, CacheInfo
 from symgrad.api.modes.by_path import below, value_and_gradient
-from symgrad.api.modes.derivatives import jit
 from symgrad.api.modes.mode import function
 from symgrad.api.sparse.rows import RowSparse
-from symgrad.api.step.epoch import Values, ahead, in_order, ordered_rows, rows_at, rows_of, same_rows
-from symgrad.api.step.fused import NUMPYS, Fused, gradients_like
-from symgrad.api.step.update import (
-    Update,
-    check_in_place,
-    compiled,
-    moving,
-    outside,
-    owned,
-    refused,
-    updating,
-)
+from symgrad.api.step.epoch import Batches, in_order
+from symgrad.api.step.fused import ALL, Fused, Rows, gradients_like
+from symgrad.api.step.update import Updates, kinds, outside, owned, put_back, settled, with_numpys
 from symgrad.api.trees import Tree, gradients_by_path, leaves_by_path, tree_map, tree_paths
-from symgrad.build.call import MISS
-from symgrad.errors import ArgumentError, ArgumentValueError, NonFiniteError, SymgradError
+from symgrad.errors import ArgumentError, ArgumentValueError, NonFiniteError
 from symgrad.ops.arrays.joining import lift
 from symgrad.ops.control import finite
 from symgrad.ops.declare.forms import is_traced
@@ -42,7 +31,7 @@ from symgrad.trace import optree
 from symgrad.trace.lines import user_line
 from symgrad.trace.signature import Spec, leaf_spec, signature_of
 from symgrad.trace.state import active
-from symgrad.trace.structures import flattened, is_pattern, key_orders
+from symgrad.trace.structures import flattened, is_pattern
 
 if TYPE_CHECKING:
     from symgrad.api.report import Cost, Memory
@@ -119,17 +108,17 @@ class Step:
         if carried is not None and self._is_apart:
             raise ArgumentError(
                 f"compile_step(carried={carried!r}) of what gives its gradients itself", instead="the loss itself")
-        settings = {**settings, "sparse": _rows_for(optimizer)}
+        # What a gradient by a table is to be, see `with_gradient`.
+        rows = getattr(optimizer, "takes_rows", False) and ("lazy" if optimizer.is_lazy else "auto")
         self._gradient, self._ordered = [
-            function("step", of, value_and_gradient, settings, options=replace(options, awake=True))
+            function("step", of, value_and_gradient, settings | {"sparse": rows}, options=replace(options, awake=True))
             for of in (loss, in_order(loss))
         ]
-        self._update: Function[..., Any] = jit(updating(optimizer, carried), options=options)
         self._last: Fused | SimpleNamespace | None = None  # what took the last step
         self._fused: tuple[Fused, ...] = ()
-        self._updates: dict[Any, Update] = {}
         self._lock = threading.RLock()
         self.__name__ = self._gradient.__name__
+        self._update = Updates(optimizer, carried, self.__name__, options, donate=donate)
 
     def __call__(self, params: Tree, state: Tree, *batch: Any) -> tuple[Tree, Tree, Any]:
         """Take one step.
@@ -148,34 +137,43 @@ class Step:
             ArgumentValueError: with ``donate=True`` an array that is written shares memory with another one.
             NonFiniteError: with ``on_nan="raise"``; nothing was written.
         """
-        found = None if active.entered else self._in_c(params, state, batch)
-        if found is not None:
-            return found  # type: ignore[no-any-return]
-        return self._by_halves(_parameters(params), state, batch, self._gradient, self._gradient)
-
-    def _in_c(self, params: Tree, state: Tree, batch: tuple[Any, ...]) -> Any:
-        """Take a step by one call of C; None where the halves are called apart."""
-        leaves, tree = flattened((params, state, batch))
-        for fused in self._fused:
-            if not fused.rows and fused.is_of(tree, (params, state, batch)) and fused.is_current:
-                found = fused([*leaves], state)
-                if found is not None:
-                    break
-        else:
-            with self._lock:
-                known, usual = self._fused, (_parameters(params), _settled(state), batch)
-                fused, again = self._planned(*usual), flattened(usual)[0]
-                if fused is None or (fused in known and all(map(operator.is_, again, leaves))):
-                    return None
-                self._try_first(fused)
-            found = fused(again, state)
-            if found is None:
-                return None
-        self._try_first(fused)
+        found = None
+        if not active.entered:
+            found = self._in_c((params, state, batch), lambda fused, leaves: fused(leaves, state))
+        if found is None:
+            return self._by_halves(_parameters(params), state, batch)
         code, *result = found
         if code == NOT_FINITE:
             self._raise_not_finite(params, batch)
         return tuple(result)
+
+    def _in_c(
+        self, given: tuple[Tree, Tree, Any], run: Callable[[Fused, list[Any]], Any], rows: Rows = ALL,
+        sample: Callable[[], Any] | None = None,
+    ) -> Any:
+        """Take steps by one call of C, planned where that is new; None where the halves are called apart.
+
+        Args:
+            given: parameters, state and batch.
+            run: called with what is planned for such arguments, and their leaves; None where they are others in spite
+                of that, or the path is.
+            rows: what batches are of what is given.
+            sample: one of them.
+        """
+        leaves, tree = flattened(given)
+        for fused in self._fused:
+            if fused.is_of(rows, tree, given) and fused.is_current:
+                found = run(fused, [*leaves])
+                if found is not None:
+                    self._try_first(fused)
+                    return found
+        usual = _parameters(given[0]), settled(given[1]), given[2]
+        with self._lock:
+            planned = self._planned(usual, rows, sample)
+            if planned is None:
+                return None
+            self._try_first(planned)
+        return run(planned, flattened(usual)[0])
 
     def _try_first(self, fused: Fused) -> None:
         """Note what took steps: the next ones try it first, then those before."""
@@ -183,33 +181,30 @@ class Step:
         if not self._fused or self._fused[0] is not fused:
             self._fused = (fused, *[one for one in self._fused if one is not fused][: KEPT - 1])
 
-    def _planned(
-        self, params: Tree, state: Tree, batch: Any, rows: int = 0, part: Any = None, order: Any = None,
-    ) -> Any:
-        """Plan steps in C; None where there is no C, or the update has ways.
-
-        With `rows` the batch is all there is, and `part` some of its rows, in an `order` if there is one.
-        """
-        if self._is_apart or self._options.debug_nans:  # what looks into every value is called by itself
+    def _planned(self, given: tuple[Tree, Tree, Any], rows: Rows, sample: Callable[[], Any] | None) -> Fused | None:
+        """Plan steps in C, see `_in_c`; None where there is no C, or the update has ways."""
+        # What looks into every value is called by itself, and so is what has paths of its own.
+        if self._is_apart or self._options.debug_nans or self._update.has_ways:
             return None
-        ordered = order is not None
-        gradient, given = self._ordered if ordered else self._gradient, batch if part is None else part
-        entry, leaves, serves = gradient.serving(params, *given, *[order] * ordered)
+        size, ordered, _ = rows
+        params, state, batch = given
+        gradient, taken = self._ordered if ordered else self._gradient, batch if sample is None else sample()
+        entry, leaves, serves = gradient.serving(params, *taken, along=True)
         call = entry.call
         if not call.is_compiled or any(port.fortran for port in call.interface.inputs) or entry.signature.statics:
             return None
         plan = call.planned(call.arrays(leaves))
         grads = gradients_like(entry, plan, params)
-        update = self._compiled(params, grads, state)
-        if not update.is_alone:
+        update = self._update.compiled(params, grads, state)
+        if update is None:
             return None
-        key = id(entry), id(update), rows, ordered, _kinds((params, state, batch))
+        key = id(entry), id(update), size, ordered, kinds(given)
         for fused in self._fused:
             if fused.key == key and fused.is_current:
                 return fused
         return Fused(
-            key, (entry, plan, serves), update, (params, state, batch), self._without(params, grads),
-            finite=self._raises, donate=self.donate or rows > 0, rows=rows, ordered=ordered,
+            key, (entry, plan, serves), update, given, grads, self._without(params, grads), rows,
+            finite=self._raises, donate=self.donate or size > 0,
         )
 
     def epoch(
@@ -236,53 +231,32 @@ class Step:
         """
         if active.entered:
             raise ArgumentError("epoch() in a traced function", line=user_line(), instead="sg.scan of the step")
-        params, plain = _parameters(params), tree_map(rows_of, arrays)
-        total, batch = same_rows(plain, batch), int(batch)
-        rows = None if order is None else ordered_rows(order, total)
-        count = total if rows is None else len(rows)
+        params, on = _parameters(params), Batches(arrays, batch, order)
         if not self.donate:
             params, state = tree_map(owned, (params, state))
-        ordered, given = rows is not None and not self._is_apart, plain
-        if ordered:  # behind the order, a batch of places that are asked for, and not read
-            given = (*plain, np.concatenate([rows, np.zeros(min(batch, count), np.int64)]))
-        gradient, values = self._ordered if ordered else self._gradient, Values(-(-count // batch))
-        missed = None  # of which a batch has taken another path
-        while values.done < values.count:
-            begin = values.done * batch
-            size = min(batch, count - begin)
-            beside = [np.arange(size + ahead(plain, size)) % size] * ordered
+
+        def run(fused: Fused, leaves: list[Any]) -> int | None:
+            nonlocal params, state
+            before = on.done
             try:
-                usual, code = (params, _settled(state), given), None
-                leaves, kinds = flattened(usual)[0], _kinds(usual)
-                known = [one for one in self._fused if one.rows == size and one is not missed]
-                fused = next((one for one in known if one.key[3:] == (ordered, kinds) and one.is_current), None)
-                if fused is None:
-                    fused = self._planned(*usual, size, rows_at(plain, rows, begin, size), *beside)
-                if fused is not None:
-                    self._try_first(fused)
-                    try:
-                        code = fused.many(leaves, values.room(*fused.value), begin, (count - begin) // size)
-                    finally:
-                        values.done += fused.steps.done
-                        params, state = fused.put_back(leaves, state)
-                if code == 0:
-                    continue
-                missed, part = fused, rows_at(plain, rows, values.done * batch, size)
-                if code is not None:
-                    self._raise_not_finite(params, part)
-                # The gradient by itself finds the path, or makes it.
-                params, state, value = self._by_halves(params, state, (*part, *beside), gradient, gradient.along)
-                values.put(value)
-            except BaseException as error:  # noqa: BLE001 - whatever it is, what was done until then is not lost
-                told: Any = error
-                if isinstance(error, SymgradError):
-                    told = type(error)(f"batch {values.done}: {error.what}", line=error.line, instead=error.instead)
-                told.batch, told.params, told.state, told.values = values.done, params, state, values.so_far()
-                try:
-                    raise told from None
-                finally:
-                    del told  # this frame and its traceback would hold each other, and the parameters
-        return params, state, values.so_far()
+                code = fused.many(leaves, on)
+            finally:
+                params, state = put_back(fused.tree, leaves, state, donate=True)
+            return 0 if code is None and on.done > before else code  # those on another path come next
+
+        try:
+            while on.done < on.count:
+                usual = params, settled(state), on.given
+                rows = len(on.rows), order is not None, kinds(usual)
+                code = self._in_c(usual, run, rows, on.sample)
+                if code is None:
+                    params, state, value = self._by_halves(params, state, on.part())
+                    on.put(value)
+                elif code:
+                    self._raise_not_finite(params, on.part())
+        except BaseException as error:  # noqa: BLE001 - whatever it is, what was done until then is not lost
+            raise on.stopped(error, params, state) from None
+        return params, state, on.values()
 
     def gradients(self, params: Tree, *batch: Any) -> tuple[Any, Tree]:
         """Return the loss and its gradient: the first half of a step.
@@ -291,7 +265,7 @@ class Step:
             ``(value, grads)``: gradients in the structure of the parameters, None for those that are frozen or unused.
         """
         params = _parameters(params)
-        value, grads = self._value_and_gradient(params, batch, self._gradient)
+        value, grads = self._value_and_gradient(params, batch)
         return value, optree.tree_unflatten(flattened(params)[1], [*map(grads.get, tree_paths(params))])
 
     def apply(self, params: Tree, grads: Tree, state: Tree) -> tuple[Tree, Tree]:
@@ -307,7 +281,7 @@ class Step:
             ``(params, state)``: the new ones.
         """
         params = _parameters(params)
-        return self._moved(params, gradients_by_path(params, grads), state)
+        return self._update(params, gradients_by_path(params, grads), state)
 
     def as_function(self) -> Callable[..., Any]:
         """Return a function in Python of what a step takes, and of what it gives: to trace, or to emit."""
@@ -350,7 +324,7 @@ class Step:
     def cache_info(self) -> CacheInfo:
         """Return for which signatures the step was compiled, and why each was needed."""
         found = CacheInfo(*map(operator.add, self._gradient.cache_info(), self._ordered.cache_info()))
-        reasons = (*found.reasons, *["the update is of other arrays"] * max(0, len(self._updates) - 1))
+        reasons = (*found.reasons, *["the update is of other arrays"] * max(0, len(self._update.known) - 1))
         return found._replace(compilations=len(reasons), reasons=reasons)
 
     def memory(self, params: Tree, state: Tree, *batch: Any) -> Memory:
@@ -380,7 +354,7 @@ class Step:
         return operator.add(*self._in_one_call(params, state, batch).reported(cost_of))  # type: ignore[no-any-return]
 
     def _in_one_call(self, params: Tree, state: Tree, batch: tuple[Any, ...]) -> Fused:
-        found: Fused | None = self._planned(_parameters(params), _settled(state), batch)
+        found: Fused | None = self._planned((_parameters(params), settled(state), batch), ALL, None)
         if found is None:
             raise ArgumentError(
                 f"the step of {self.__name__}() is not one call of C",
@@ -392,19 +366,14 @@ class Step:
 
     # -- the halves
 
-    def _by_halves(
-        self, params: Tree, state: Tree, batch: tuple[Any, ...], gradient: Function[..., Any], call: Callable[..., Any],
-    ) -> tuple[Tree, Tree, Any]:
+    def _by_halves(self, params: Tree, state: Tree, batch: tuple[Any, ...]) -> tuple[Tree, Tree, Any]:
         """Take a step by a call for the gradient and one for the update."""
-        value, grads = self._value_and_gradient(params, batch, call)
-        read: list[tuple[str, Any]] = []
-        if self.donate and not (self._is_apart or active.entered):
-            read = outside(gradient.serving(params, *batch)[0].call)
-        return (*self._moved(params, grads, state, read), value)
+        value, grads = self._value_and_gradient(params, batch)
+        in_place = self.donate and not (self._is_apart or active.entered)
+        read = outside(self._gradient.serving(params, *batch)[0].call) if in_place else []
+        return (*self._update(params, grads, state, read), value)
 
-    def _value_and_gradient(
-        self, params: Tree, batch: tuple[Any, ...], call: Callable[..., Any],
-    ) -> tuple[Any, dict[str, Any]]:
+    def _value_and_gradient(self, params: Tree, batch: tuple[Any, ...]) -> tuple[Any, dict[str, Any]]:
         """Return the value and the gradients by path."""
         if self._is_apart:
             value, given = self._loss(params, *batch)
@@ -416,7 +385,7 @@ class Step:
             for path in below(tree_paths(params), self._frozen):
                 grads.pop(path, None)
         else:
-            value, grads = call(params, *batch)
+            value, grads = self._gradient(params, *batch)
         if self._raises:
             value, grads = self._finite(value, grads, params, batch)
         tables = {} if active.entered else {
@@ -453,60 +422,6 @@ class Step:
             made.watching()(params, *batch)
         raise NonFiniteError(f"the loss or the gradient of {self.__name__}() holds NaN or Inf")
 
-    def _moved(
-        self, params: Tree, grads: dict[str, Any], state: Tree, read: Sequence[tuple[str, Any]] = (),
-    ) -> tuple[Tree, Tree]:
-        """Update those parameters that have a gradient, and what the state holds for them.
-
-        In place, no array may be in the memory of what is `read`, an array from outside.
-        """
-        if not grads:
-            raise ArgumentError(
-                f"there is no parameter to update: the step of {self.__name__}()", instead="a gradient that is not None"
-            )
-        donate, usual = self.donate and not active.entered, state if active.entered else _settled(state)
-        (leaves, tree), slopes = flattened((params, usual)), flattened(grads)[0]
-        update = None if active.entered or self._options.debug_nans else self._compiled(params, grads, usual)
-        is_alone = update is not None and update.is_alone
-        places: list[int] = []
-        if donate or not is_alone:
-            places, _ = moving(params, usual, [path in grads for path in tree_paths(params)])
-        if donate:
-            own = [(f"the gradient of {path}", one) for path, one in grads.items()]
-            check_in_place(tree, leaves, places, [*own, *read])
-        if update is not None and is_alone:
-            update.run(leaves, slopes, donate=donate)
-        else:
-            new = flattened(self._update(params, usual, grads))[0]
-            written = {k: leaves[k] for k in places if donate and isinstance(leaves[k], np.ndarray)}
-            for k, old in written.items():
-                if (new[k].shape, new[k].dtype) != (old.shape, old.dtype):
-                    raise refused(tree, k, new[k], old)
-            for k, old in written.items():
-                np.copyto(old, new[k])
-            for k in places:
-                leaves[k] = written.get(k, new[k])
-        new_params, new_state = optree.tree_unflatten(tree, leaves)
-        if donate:
-            state.update(new_state)
-        return new_params, state if donate else new_state
-
-    def _compiled(self, params: Tree, grads: dict[str, Any], state: Tree) -> Update:
-        """Find or compile the update of parameters by gradients such as these."""
-        key = _kinds((params, state, grads))
-        with self._lock:
-            update = self._updates.get(key)
-            if update is None or update.serves(()) is MISS:
-                update = self._updates[key] = compiled(self._update, params, state, grads, donate=self.donate)
-            return update
-
-
-def _rows_for(optimizer: Any) -> bool | str:
-    """Return what a gradient by a table is to be, see `with_gradient`."""
-    if not getattr(optimizer, "takes_rows", False):
-        return False
-    return "lazy" if optimizer.is_lazy else "auto"
-
 
 def _parameters(params: Tree) -> Tree:
     """Return parameters as a step returns them.
@@ -521,31 +436,4 @@ def _parameters(params: Tree) -> Tree:
                 instead="S as a further argument of the loss, where it stays as it is; or its elements S.data as the "
                 "parameter p: C = S.tocoo() outside, np.add.at(y, C.row, p * x[C.col]) in the place of y = S @ x",
             )
-    return _with_numpys(params)
-
-
-def _with_numpys(tree: Tree) -> Tree:
-    """Return Python's numbers as NumPy's, which a step would return: its next call is alike."""
-    leaves, structure = flattened(tree)
-    if not any(type(leaf) in NUMPYS for leaf in leaves):
-        return tree
-    return optree.tree_unflatten(structure, [NUMPYS.get(type(leaf), lambda one: one)(leaf) for leaf in leaves])
-
-
-def _settled(state: Tree) -> Tree:
-    """Return a state as a step returns it: hyper-parameters, whatever number they were set to, as doubles."""
-    hyper = state.get("hyper") if isinstance(state, dict) else None
-    if isinstance(hyper, dict) and not all(isinstance(value, np.float64) for value in hyper.values()):
-        plain = (int, float, np.number, np.ndarray)
-        state = {**state, "hyper": {
-            name: np.float64(value) if isinstance(value, plain) and not np.ndim(value) else value
-            for name, value in hyper.items()}}
-    return _with_numpys(state)
-
-
-def _kinds(given: Tree) -> tuple[Any, ...]:
-    """Return what tells structures of arrays apart that a step in C is planned for."""
-    leaves, structure = flattened(given)
-    orders = key_orders(structure)
-    order = orders(given) if orders else ()
-    return structure, order, *[(type(leaf), getattr(leaf, "dtype", None), np.shape(leaf)) for leaf in leaves]
+    return with_numpys(params)

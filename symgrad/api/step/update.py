@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -10,15 +11,51 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from symgrad.api.call.function import Entry, Function, Short
+from symgrad.api.modes.derivatives import jit
 from symgrad.api.trees import Tree, tree_paths
+from symgrad.build.call import MISS
 from symgrad.errors import ArgumentError, ArgumentValueError
 from symgrad.ir.program import Program
 from symgrad.ops.arrays.joining import lift
+from symgrad.options import Options
 from symgrad.trace import optree
-from symgrad.trace.structures import flattened
+from symgrad.trace.state import active
+from symgrad.trace.structures import flattened, key_orders
 
+NUMPYS: dict[type, Callable[[Any], Any]] = {float: np.float64, int: np.int64}
+"""What NumPy has for Python's numbers."""
 COUNTED = frozenset({"t", "hyper"})
 """What a state holds that has no value for each parameter."""
+
+
+# -- trees
+
+
+def with_numpys(tree: Tree) -> Tree:
+    """Return Python's numbers as NumPy's, which a step would return: its next call is alike."""
+    leaves, structure = flattened(tree)
+    if not any(type(leaf) in NUMPYS for leaf in leaves):
+        return tree
+    return optree.tree_unflatten(structure, [NUMPYS.get(type(leaf), lambda one: one)(leaf) for leaf in leaves])
+
+
+def settled(state: Tree) -> Tree:
+    """Return a state as a step returns it: hyper-parameters, whatever number they were set to, as doubles."""
+    hyper = state.get("hyper") if isinstance(state, dict) else None
+    if isinstance(hyper, dict) and not all(isinstance(value, np.float64) for value in hyper.values()):
+        plain = (int, float, np.number, np.ndarray)
+        state = {**state, "hyper": {
+            name: np.float64(value) if isinstance(value, plain) and not np.ndim(value) else value
+            for name, value in hyper.items()}}
+    return with_numpys(state)
+
+
+def kinds(given: Tree) -> tuple[Any, ...]:
+    """Return what tells structures of arrays apart that a step in C is planned for."""
+    leaves, structure = flattened(given)
+    orders = key_orders(structure)
+    order = orders(given) if orders else ()
+    return structure, order, *[(type(leaf), getattr(leaf, "dtype", None), np.shape(leaf)) for leaf in leaves]
 
 
 def moving(params: Tree, state: Tree, moved: Sequence[bool]) -> tuple[list[int], Any]:
@@ -80,21 +117,13 @@ class Update(NamedTuple):
     Attributes:
         entry: its function of parameters, state and gradients.
         serves: answers `MISS` once the optimizer has changed.
-        widths: of how many arrays each gradient is.
-        results: for each of its results the leaf of ``(params, state)``, in whose memory it is written.
-        fits: each result has the shape and the type of its leaf.
+        results: for each of its results the leaf of ``(params, state)``, in whose memory it is written; none where one
+            has another shape or type than its leaf.
     """
 
     entry: Entry
     serves: Short
-    widths: list[int]
     results: list[int]
-    fits: bool
-
-    @property
-    def is_alone(self) -> bool:
-        """Whether it is compiled, has no ways, and writes in place."""
-        return self.entry.call.is_compiled and not self.entry.taken and self.fits
 
     def run(self, leaves: list[Any], slopes: Sequence[Any], *, donate: bool) -> None:
         """Update leaves of ``(params, state)`` by gradients: in place, or copies of them."""
@@ -118,40 +147,107 @@ def owned(leaf: Any) -> Any:
     return np.array(leaf, None if leaf.dtype.isnative else leaf.dtype.newbyteorder("=").str, order="C")
 
 
-def compiled(
-    update: Function[..., Any], params: Tree, state: Tree, grads: dict[str, Any], *, donate: bool,
-) -> Update:
-    """Compile an update into the memory of what it changes.
+class Updates:
+    """The second half of steps: an optimizer's update, compiled for each kind of parameters, state and gradients.
 
-    Of the gradients only what they are matters. Where a result has another shape or type, it is an error with `donate`.
+    Attributes:
+        known: what it is compiled to.
+        has_ways: conditions in it come to this or that, so that it is no one call of C.
     """
-    tree, results, fits = flattened((params, state))[1], list[int](), True
 
-    def change(program: Program, _: Any) -> Program:
-        nonlocal fits
-        pairs = enumerate(zip(program.inputs, program.results, strict=False))
-        changed = {k: (was, node) for k, (was, node) in pairs if was is not node}
-        for k, (was, node) in changed.items():
-            if (was.shape, was.dtype) != (node.shape, node.dtype):
-                fits = False
-                if donate:
-                    raise refused(tree, k, node, was)
-        if not fits:
-            return program
-        results.extend(changed)
-        labels = program.labels and [program.labels[k] for k in results]
-        return replace(
-            program, outputs=(*[node for _, node in changed.values()], *program.guards),
-            labels=(*labels, *program.labels[tree.num_leaves :]),
-            donated=tuple([(leaf, k) for k, leaf in enumerate(results)]),
-            spread=frozenset([k for k, leaf in enumerate(results) if leaf < tree.child(0).num_leaves]),
-        )
+    def __init__(self, optimizer: Any, carried: str | None, name: str, options: Options, *, donate: bool) -> None:
+        self._name = name
+        self._function: Function[..., Any] = jit(updating(optimizer, carried), options=options)
+        self._looks, self._donate, self._lock = options.debug_nans, donate, threading.RLock()
+        self.known, self.has_ways = dict[Any, Update](), False
 
-    entry, serves = update.variant(change, params, state, grads)
-    return Update(entry, serves, [len(flattened(grad)[0]) for grad in grads.values()], results, fits)
+    def __call__(
+        self, params: Tree, grads: dict[str, Any], state: Tree, read: Sequence[tuple[str, Any]] = (),
+    ) -> tuple[Tree, Tree]:
+        """Update those parameters that have a gradient, and what the state holds for them.
+
+        In place, no array may be in the memory of what is `read`, an array from outside.
+        """
+        if not grads:
+            raise ArgumentError(
+                f"there is no parameter to update: the step of {self._name}()", instead="a gradient that is not None"
+            )
+        if active.entered:
+            return self._function(params, state, grads)  # type: ignore[no-any-return]
+        usual = settled(state)
+        leaves, tree = flattened((params, usual))
+        update = self.compiled(params, grads, usual)
+        places = update.results if update else moving(params, usual, [path in grads for path in tree_paths(params)])[0]
+        if self._donate:
+            own = [(f"the gradient of {path}", one) for path, one in grads.items()]
+            check_in_place(tree, leaves, places, [*own, *read])
+        if update:
+            update.run(leaves, flattened(grads)[0], donate=self._donate)
+        else:
+            new = flattened(self._function(params, usual, grads))[0]
+            written = {k: leaves[k] for k in places if self._donate and isinstance(leaves[k], np.ndarray)}
+            for k, old in written.items():
+                if (new[k].shape, new[k].dtype) != (old.shape, old.dtype):
+                    raise refused(tree, k, new[k], old)
+            for k, old in written.items():
+                np.copyto(old, new[k])
+            for k in places:
+                leaves[k] = written.get(k, new[k])
+        return put_back(tree, leaves, state, donate=self._donate)
+
+    def compiled(self, params: Tree, grads: dict[str, Any], state: Tree) -> Update | None:
+        """Find or compile the update by gradients such as these; None where it is not one call of C that writes."""
+        if self._looks:
+            return None
+        key = kinds((params, state, grads))
+        with self._lock:
+            update = self.known.get(key)
+            if update is None or update.serves(()) is MISS:
+                update = self.known[key] = self._made(params, state, grads)
+                self.has_ways |= bool(update.entry.taken)
+        return update if update.entry.call.is_compiled and not update.entry.taken and update.results else None
+
+    def _made(self, params: Tree, state: Tree, grads: dict[str, Any]) -> Update:
+        """Compile it into the memory of what it changes.
+
+        Of the gradients only what they are matters. Where a result has another shape or type, it is an error if that
+        is to be written.
+        """
+        tree, results = flattened((params, state))[1], list[int]()
+
+        def change(program: Program, _: Any) -> Program:
+            pairs = enumerate(zip(program.inputs, program.results, strict=False))
+            changed = {k: (was, node) for k, (was, node) in pairs if was is not node}
+            for k, (was, node) in changed.items():
+                if (was.shape, was.dtype) != (node.shape, node.dtype):
+                    if self._donate:
+                        raise refused(tree, k, node, was)
+                    return program
+            results.extend(changed)
+            labels = program.labels and [program.labels[k] for k in results]
+            return replace(
+                program, outputs=(*[node for _, node in changed.values()], *program.guards),
+                labels=(*labels, *program.labels[tree.num_leaves :]),
+                donated=tuple([(leaf, k) for k, leaf in enumerate(results)]),
+                spread=frozenset([k for k, leaf in enumerate(results) if leaf < tree.child(0).num_leaves]),
+            )
+
+        return Update(*self._function.variant(change, params, state, grads), results)
 
 
 # -- in place
+
+
+def put_back(tree: Any, leaves: list[Any], state: Tree, *, donate: bool) -> tuple[Tree, Tree]:
+    """Give new parameters and state their structure; where the old ones were written, the state's dict is the old one.
+
+    There may be more leaves than those of ``(params, state, batch)``.
+    """
+    new_params, new_state, *_ = optree.tree_unflatten(tree, leaves[: tree.num_leaves])
+    if not donate:
+        return new_params, new_state
+    state.update(new_state)
+    return new_params, state
 
 
 def refused(tree: Any, leaf: int, new: Any, old: Any) -> ArgumentError:
@@ -182,10 +278,9 @@ def check_in_place(tree: Any, leaves: Sequence[Any], written: Sequence[int], rea
         ArgumentError: one is read-only, or its elements do not lie one behind the other.
         ArgumentValueError: two share memory.
     """
-    arrays = [(k, shown(one), leaf) for k, (one, leaf) in enumerate(zip(tree.accessors(), leaves, strict=True))
-              if isinstance(leaf, np.ndarray)]
-    own = [(name, leaf) for k, name, leaf in arrays if k in written]
-    others = [*[(name, leaf) for k, name, leaf in arrays if k not in written], *read]
+    named = [(shown(one), leaf) for one, leaf in zip(tree.accessors(), leaves, strict=True)]
+    own = [named[k] for k in written if isinstance(leaves[k], np.ndarray)]
+    others = [*[pair for k, pair in enumerate(named) if k not in written], *read]
     for name, array in own:
         flags, instead = array.flags, f"{name}.copy(), or donate=False"
         if not flags.writeable:
