@@ -232,6 +232,7 @@ class Steps:
         with self._lock:
             moving = [leaf[begin:] for leaf, one in zip(leaves, self.given, strict=False) if one.moves]
             self._moving["begin"] = [array.ctypes.data for array in (*moving, *results)]
+            self.done = 0
             try:
                 return self._called(leaves, [], begin, batches)
             finally:
@@ -252,7 +253,6 @@ class Steps:
 
     def _called(self, leaves: list[Any], results: Arrays, begin: int, batches: int) -> int | None:
         """Call C for batches: its code, or None where something is not what was planned; checks that fail raise."""
-        self.done = self._count[0] = 0
         for k, kind, array in self._numbers:
             if type(leaves[k]) not in kind:
                 return None
@@ -261,6 +261,7 @@ class Steps:
         for k, _, array in self._numbers:
             given[k] = array
         objects = tuple(given)
+        self._count[0] = 0
         arguments = (id(objects), *self._passed)
         each = LONG // max(1, self._work)
         try:

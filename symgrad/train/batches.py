@@ -60,6 +60,10 @@ class Rows:
         """Return the first batch of some rows."""
         return tuple(tree_map(lambda array: array[rows[: self.each]], self.arrays))
 
+    def kind(self, rows: Any) -> Any:
+        """Return what the first batch of some rows may be compiled for: how many there are."""
+        return min(len(rows), self.each)
+
 
 class Given:
     """Batches that an iterable gives, the same ones in each epoch."""
@@ -89,11 +93,10 @@ class Given:
         """Return a batch as arguments."""
         return tuple(batch) if isinstance(batch, (tuple, list)) else (batch,)
 
-
-def kind(batch: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return what a batch may be compiled for: shapes and types."""
-    leaves, structure = tree_flatten(batch)
-    return structure, *[(np.shape(x), getattr(x, "dtype", type(x)), getattr(x, "nnz", None)) for x in leaves]
+    def kind(self, batch: Any) -> Any:
+        """Return what a batch may be compiled for: shapes and types."""
+        leaves, structure = tree_flatten(self.batch(batch))
+        return structure, *[(np.shape(x), getattr(x, "dtype", type(x)), getattr(x, "nnz", None)) for x in leaves]
 
 
 def permutation(seed: Any, epoch: int, count: int) -> Any:

@@ -18,7 +18,7 @@ import numpy as np
 
 from symgrad import Step, tree_map
 from symgrad.errors import ArgumentError, ArgumentValueError, NonFiniteError, SymgradError
-from symgrad.train.batches import Given, Rows, arguments, kind
+from symgrad.train.batches import Given, Rows, arguments
 from symgrad.train.files import Contents, named, save
 
 _TOGETHER = 0.05
@@ -143,10 +143,10 @@ def fit(
     with _interrupts() as interrupted, _shown(epochs, source.batches) as show:
         while not is_ended():
             for count, chosen in source.epoch(epoch, done, some):
-                arrays, began = source.batch(chosen), perf_counter()
+                began = perf_counter()
                 params, state, value = take(params, state, chosen, count)
                 pace = (perf_counter() - began) / count
-                kinds.add(kind(arrays))
+                kinds.add(source.kind(chosen))
                 done += count
                 new = _losses(value, count)
                 for number, one in enumerate(new, len(values) + 1):
@@ -219,13 +219,11 @@ def _as_before(take: Any, source: Any, count: int, params: Any, state: Any) -> s
     What a function is compiled for depends on the shapes it has met before, and last bits on what it is compiled for.
     """
     kinds: set[Any] = set()
-    samples = source.epoch(0, 0, lambda: source.batches)  # of rows, those of all full batches are one
-    while len(kinds) < count and (sample := next(samples, None)) is not None:
-        arrays = source.batch(sample[1])
-        if kind(arrays) not in kinds:
-            kinds.add(kind(arrays))
-            rows = sample[1][: source.each] if source.each else sample[1]
-            take(*tree_map(copy, (params, state)), rows, 1)
+    samples = (chosen for _, chosen in source.epoch(0, 0, lambda: 1))
+    while len(kinds) < count and (chosen := next(samples, None)) is not None:
+        if source.kind(chosen) not in kinds:
+            kinds.add(source.kind(chosen))
+            take(*tree_map(copy, (params, state)), chosen, 1)
     return kinds
 
 

@@ -74,15 +74,13 @@ class Fused:
         self.halves, self.serves = (entry, update.entry), (serves, update.serves)
         first, second = [one.call.interface for one in self.halves]
         self.outside = [one.call.outside for one in self.halves if one.call.outside]
-        made = [
-            Given(port.dtype, shape, place)
-            for place, (port, shape) in enumerate(zip(first.outputs, plan.outputs, strict=True), len(first.inputs))
-        ]
         self.values, slopes = entry.tree.children()
-        self.results, places = made[: self.values.num_leaves], (one.first for one in made[self.values.num_leaves :])
         count = self.tree.child(0).num_leaves
         both = count + self.tree.child(1).num_leaves
-        self.tables, between, into = {}, list[tuple[int, int]](), itertools.count(both)
+        places, into = itertools.count(len(first.inputs)), itertools.count(both)
+        returned = itertools.islice(zip(first.outputs, plan.outputs, strict=True), self.values.num_leaves)
+        self.results = [Given(port.dtype, shape, next(places)) for port, shape in returned]
+        self.tables, between = {}, list[tuple[int, int]]()
         for path, slope in zip(slopes.entries(), slopes.children(), strict=True):
             parts = [*itertools.islice(places, slope.num_leaves)]
             if not slope.is_leaf():
@@ -104,8 +102,7 @@ class Fused:
             found, ports = outside(one.call), one.call.interface.inputs
             for k, (_, array) in enumerate(found, len(ports) - len(found)):
                 passed.append(Given(ports[k].dtype, array.shape, *((k, -1) if half == 0 else (-1, k))))
-        read = [*leaves[:both], *flattened(grads)[0], *update.entry.call.read()]
-        second_plan = update.entry.call.planned([like(np.int8, np.shape(one)) for one in read])
+        second_plan = update.entry.call.planned([*leaves[:both], *flattened(grads)[0], *update.entry.call.read()])
         self.steps = Steps(
             Half(entry.call, plan), Half(update.entry.call, second_plan), passed, self.results, between,
             finite=finite, rows=size,
@@ -143,7 +140,7 @@ class Fused:
         if code == MEET:
             self.refuse_shared(leaves)
         value = results[0] if self.values.is_leaf() else optree.tree_unflatten(self.values, results)
-        return (code, *put_back(self.tree, leaves, state, donate=self.donate), value)
+        return (code, *put_back(self.tree, leaves, state, self.donate), value)
 
     def many(self, leaves: list[Any], on: Batches) -> int | None:
         """Take a step for each of the next batches, see `Steps.many`; numbers that are written stand in the leaves."""

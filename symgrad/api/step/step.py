@@ -137,9 +137,7 @@ class Step:
             ArgumentValueError: with ``donate=True`` an array that is written shares memory with another one.
             NonFiniteError: with ``on_nan="raise"``; nothing was written.
         """
-        found = None
-        if not active.entered:
-            found = self._in_c((params, state, batch), lambda fused, leaves: fused(leaves, state))
+        found = None if active.entered else self._in_c((params, state, batch), Fused.__call__)
         if found is None:
             return self._by_halves(_parameters(params), state, batch)
         code, *result = found
@@ -148,22 +146,22 @@ class Step:
         return tuple(result)
 
     def _in_c(
-        self, given: tuple[Tree, Tree, Any], run: Callable[[Fused, list[Any]], Any], rows: Rows = ALL,
+        self, given: tuple[Tree, Tree, Any], run: Callable[[Fused, list[Any], Tree], Any], rows: Rows = ALL,
         sample: Callable[[], Any] | None = None,
     ) -> Any:
         """Take steps by one call of C, planned where that is new; None where the halves are called apart.
 
         Args:
             given: parameters, state and batch.
-            run: called with what is planned for such arguments, and their leaves; None where they are others in spite
-                of that, or the path is.
+            run: called with what is planned for such arguments, their leaves, and the state; None where they are others
+                in spite of that, or the path is.
             rows: what batches are of what is given.
             sample: one of them.
         """
         leaves, tree = flattened(given)
         for fused in self._fused:
             if fused.is_of(rows, tree, given) and fused.is_current:
-                found = run(fused, [*leaves])
+                found = run(fused, [*leaves], given[1])
                 if found is not None:
                     self._try_first(fused)
                     return found
@@ -173,7 +171,7 @@ class Step:
             if planned is None:
                 return None
             self._try_first(planned)
-        return run(planned, flattened(usual)[0])
+        return run(planned, flattened(usual)[0], given[1])
 
     def _try_first(self, fused: Fused) -> None:
         """Note what took steps: the next ones try it first, then those before."""
@@ -235,13 +233,13 @@ class Step:
         if not self.donate:
             params, state = tree_map(owned, (params, state))
 
-        def run(fused: Fused, leaves: list[Any]) -> int | None:
+        def run(fused: Fused, leaves: list[Any], _: Tree) -> int | None:
             nonlocal params, state
             before = on.done
             try:
                 code = fused.many(leaves, on)
             finally:
-                params, state = put_back(fused.tree, leaves, state, donate=True)
+                params, state = put_back(fused.tree, leaves, state, True)
             return 0 if code is None and on.done > before else code  # those on another path come next
 
         try:

@@ -193,7 +193,7 @@ class Updates:
                 np.copyto(old, new[k])
             for k in places:
                 leaves[k] = written.get(k, new[k])
-        return put_back(tree, leaves, state, donate=self._donate)
+        return put_back(tree, leaves, state, self._donate)
 
     def compiled(self, params: Tree, grads: dict[str, Any], state: Tree) -> Update | None:
         """Find or compile the update by gradients such as these; None where it is not one call of C that writes."""
@@ -238,16 +238,16 @@ class Updates:
 # -- in place
 
 
-def put_back(tree: Any, leaves: list[Any], state: Tree, *, donate: bool) -> tuple[Tree, Tree]:
+def put_back(tree: Any, leaves: list[Any], state: Tree, donate: bool) -> tuple[Tree, Tree]:
     """Give new parameters and state their structure; where the old ones were written, the state's dict is the old one.
 
     There may be more leaves than those of ``(params, state, batch)``.
     """
-    new_params, new_state, *_ = optree.tree_unflatten(tree, leaves[: tree.num_leaves])
+    made: Any = optree.tree_unflatten(tree, leaves[: tree.num_leaves])
     if not donate:
-        return new_params, new_state
-    state.update(new_state)
-    return new_params, state
+        return made[0], made[1]
+    state.update(made[1])
+    return made[0], state
 
 
 def refused(tree: Any, leaf: int, new: Any, old: Any) -> ArgumentError:
