@@ -43,6 +43,7 @@ def drawn(rng: Any, dtype: Any, depth: int = 0) -> Any:
 
 
 @pytest.mark.nightly
+@pytest.mark.filterwarnings("ignore:all of p")  # a lazy optimizer is exact there
 @pytest.mark.parametrize("seed", range(30))
 def test_an_epoch_is_its_steps_and_a_step_its_halves(seed: int) -> None:
     rng = np.random.default_rng(seed)

@@ -346,6 +346,37 @@ def test_a_loss_that_gives_its_gradients():
     assert same(*found)
 
 
+@pytest.mark.parametrize("donate", [False, True])
+def test_conditions_in_the_loss_and_in_the_optimizer(donate):
+    """An update with paths is a call of its own, in steps and in epochs."""
+    def clipped(params, grads, state, t, hyper):
+        norm = np.sqrt(np.sum(grads["w"] ** 2))
+        return {"w": params["w"] - 0.1 * (grads["w"] / norm if norm > 1 else grads["w"])}, grads, state
+
+    def loss(p, x):
+        return np.sum((p["w"] - x) ** 2) if np.sum(x) > 0 else np.sum((p["w"] + x) ** 2)
+
+    rows, w, values = np.random.default_rng(0).normal(size=(30, 3)), np.zeros(3), []
+    opt = sg.optim.optimizer(None, clipped)
+    for x in rows:
+        slope = 2 * (w - x * np.sign(np.sum(x)))
+        values.append(np.sum(slope**2) / 4)
+        w = w - 0.1 * slope / max(1.0, np.linalg.norm(slope))
+    params = {"w": np.zeros(3)}
+    state, found, step = opt.init(params), [], sg.compile_step(loss, opt, donate=donate)
+    for x in rows:
+        params, state, value = step(params, state, x)
+        found.append(value)
+    np.testing.assert_allclose(found, values)
+    np.testing.assert_allclose(params["w"], w)
+    assert step.cache_info().compilations == 2
+    for order in (None, np.arange(30)):
+        step, params = sg.compile_step(lambda p, x: loss(p, x[0]), opt, donate=donate), {"w": np.zeros(3)}
+        new, state, found = step.epoch(params, opt.init(params), rows, batch=1, order=order)
+        np.testing.assert_allclose(found, values)
+        assert ((new["w"] is params["w"]), state["t"]) == (donate, 30)
+
+
 def _doubled(p, x):
     return np.sum(np.sqrt(p["w"] - x)), x
 

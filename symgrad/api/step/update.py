@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from symgrad.api.call.function import Entry, Function, Short
+from symgrad.api.modes.by_path import below
 from symgrad.api.modes.derivatives import jit
 from symgrad.api.trees import Tree, tree_paths
 from symgrad.build.call import MISS
@@ -90,8 +91,8 @@ def updating(optimizer: Any, carried: str | None) -> Callable[..., Any]:
     def update(params: Tree, state: Tree, grads: dict[str, Any]) -> tuple[Tree, Tree]:
         leaves, tree = flattened((params, state))
         paths = tree_paths(params)
-        anew = [carried is not None and f"{path}/".startswith(f"{carried}/") for path in paths]
-        moved = [path in grads and not new for path, new in zip(paths, anew, strict=True)]
+        anew = set() if carried is None else below(paths, [carried], "carried")
+        moved = [path in grads and path not in anew for path in paths]
         places, structure = moving(params, state, moved)
         slopes = [grads[path] if moves else None for path, moves in zip(paths, moved, strict=True)]
         of_params, of_state = optree.tree_unflatten(structure, [leaves[k] for k in places])
@@ -102,7 +103,7 @@ def updating(optimizer: Any, carried: str | None) -> Callable[..., Any]:
         for k, leaf in zip(places, found, strict=True):
             leaves[k] = leaf
         for k, path in enumerate(paths):
-            if anew[k] and path in grads:
+            if path in anew and path in grads:
                 leaves[k] = lift(grads[path]).astype(leaves[k].dtype)
         return optree.tree_unflatten(tree, leaves)  # type: ignore[return-value]
 
@@ -281,18 +282,15 @@ def check_in_place(tree: Any, leaves: Sequence[Any], written: Sequence[int], rea
     named = [(shown(one), leaf) for one, leaf in zip(tree.accessors(), leaves, strict=True)]
     own = [named[k] for k in written if isinstance(leaves[k], np.ndarray)]
     others = [*[pair for k, pair in enumerate(named) if k not in written], *read]
-    for name, array in own:
-        flags, instead = array.flags, f"{name}.copy(), or donate=False"
-        if not flags.writeable:
+    for k, (name, one) in enumerate(own):
+        instead = f"{name}.copy(), or donate=False"
+        if not one.flags.writeable:
             raise ArgumentError(f"donate=True: {name} is read-only", instead=instead)
-        if not (flags.c_contiguous and flags.aligned and array.dtype.isnative):
+        if not (one.flags.c_contiguous and one.flags.aligned and one.dtype.isnative):
             raise ArgumentError(
                 f"donate=True: {name} does not lie row by row, aligned and in native byte order (its strides are "
-                f"{array.strides})", instead=instead,
+                f"{one.strides})", instead=instead,
             )
-    for k, (name, one) in enumerate(own):
         for other, array in (*own[k + 1 :], *others):
             if isinstance(array, np.ndarray) and np.may_share_memory(one, array):
-                raise ArgumentValueError(
-                    f"donate=True: {name} shares memory with {other}", instead=f"{name}.copy(), or donate=False"
-                )
+                raise ArgumentValueError(f"donate=True: {name} shares memory with {other}", instead=instead)
