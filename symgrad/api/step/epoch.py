@@ -113,11 +113,8 @@ def _as_c_reads(array: Any) -> Any:
             f"an epoch takes arrays with rows, and was given {array!r:.60}",
             instead="np.array(...) of a list of rows; a number that is the same for all batches is no argument of it",
         )
-    if isinstance(array, np.ndarray):
-        leaf_spec(array, "x")  # no mask is dropped
-    found = np.asarray(array)
-    native = np.dtype(found.dtype.newbyteorder("=").str)  # NumPy's own object, which C compares with
-    return np.require(found, native, ["C", "A"]).view(native)
+    native = leaf_spec(np.asanyarray(array), "x").dtype  # NumPy's own object, which C compares with; no mask is dropped
+    return np.require(np.asarray(array), native, ["C", "A"]).view(native)
 
 
 def _ordered_rows(order: Any, total: int) -> Any:

@@ -29,16 +29,11 @@ COUNT = 2
 """The place of the count among what a `RowSparse` is made of."""
 
 
-def like(dtype: Any, shape: tuple[int, ...]) -> Any:
-    """Return zeros that take no memory."""
-    return np.broadcast_to(np.zeros((), dtype), shape)
-
-
 def gradients_like(entry: Entry, plan: Plan, params: Tree) -> OrderedDict[str, Any]:
     """Return gradients as a compiled function gives them, by path, of zeros that take no memory."""
     value, grads = entry.tree.children()
     found = [*zip(entry.call.interface.outputs, plan.outputs, strict=True)][value.num_leaves :]
-    made = optree.tree_unflatten(grads, [like(port.dtype, shape) for port, shape in found])
+    made = optree.tree_unflatten(grads, [np.broadcast_to(np.zeros((), port.dtype), shape) for port, shape in found])
     known = leaves_by_path(params)
     return OrderedDict([
         (path, one.of_shape(known[path].shape) if isinstance(one, RowSparse) else one) for path, one in made.items()

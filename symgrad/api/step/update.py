@@ -157,10 +157,9 @@ class Updates:
     """
 
     def __init__(self, optimizer: Any, carried: str | None, name: str, options: Options, *, donate: bool) -> None:
-        self._name = name
+        self._name, self._looks, self._donate = name, options.debug_nans, donate
         self._function: Function[..., Any] = jit(updating(optimizer, carried), options=options)
-        self._looks, self._donate, self._lock = options.debug_nans, donate, threading.RLock()
-        self.known, self.has_ways = dict[Any, Update](), False
+        self.known, self.has_ways, self._lock = dict[Any, Update](), False, threading.RLock()
 
     def __call__(
         self, params: Tree, grads: dict[str, Any], state: Tree, read: Sequence[tuple[str, Any]] = (),
@@ -182,7 +181,7 @@ class Updates:
         if self._donate:
             own = [(f"the gradient of {path}", one) for path, one in grads.items()]
             check_in_place(tree, leaves, places, [*own, *read])
-        if update:
+        if update is not None:
             update.run(leaves, flattened(grads)[0], donate=self._donate)
         else:
             new = flattened(self._function(params, usual, grads))[0]
