@@ -22,6 +22,7 @@ from symgrad.api.rules.custom import custom_jvp, outer_input
 from symgrad.errors import SymgradError, UnsupportedError, heard
 from symgrad.ops.arrays.joining import lift
 from symgrad.ops.declare.forms import Late, answers, is_traced
+from symgrad.ops.scipy.integrals import INHERITED
 from symgrad.trace.lines import raised_in_library
 from symgrad.trace.numpy.replaced import in_python
 from symgrad.trace.remedies import OTHERWISE
@@ -503,6 +504,19 @@ def expect_of_integers(
     """Return the mean, if nothing else is asked for."""
     return _expect(self, func, (lb, ub), *args, loc=loc)
 
+
+def _inherited(name: str) -> None:
+    """Let a method of all distributions be another one of some."""
+    method = Late(f"{INFRASTRUCTURE}:rv_continuous.{name}")
+
+    @answers(method)
+    def run(self: Any, *args: Any) -> Any:
+        found = INHERITED.get((type(self).__name__, name))
+        return method.function.run((self, *args), {}, traced=True) if found is None else found(self, *args)
+
+
+for _name in ("_cdf", "_sf"):
+    _inherited(_name)
 
 for _kind, _names in (
     ("rv_continuous", ("ppf", "isf")), ("rv_discrete", ("ppf", "isf")), ("rv_generic", ("stats", "moment", "entropy")),

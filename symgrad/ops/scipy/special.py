@@ -76,15 +76,16 @@ def _log_gammas(x: Any, end: Any, step: Any) -> Any:
 def _log_quotient(a: Any, b: Any) -> Any:
     """Return log(gamma(b) / gamma(a + b)), both from `LARGE` on, by Stirling's series (DLMF 5.11.1)."""
     end = a + b
-    return a - a * np.log(b) - (end - 0.5) * np.log1p(a / b) + _stirling_rest(b) - _stirling_rest(end)
+    return a - a * np.log(b) - (end - 0.5) * np.log1p(a / b) + stirling_rest(1 / b) - stirling_rest(1 / end)
 
 
-def _stirling_rest(x: Any) -> Any:
-    square = 1 / (x * x)
+def stirling_rest(inverse: Any) -> Any:
+    """Return what ``log(gamma(x))`` has beside ``(x - 1 / 2) log(x) - x + log(2 pi) / 2``, by 1 / x, from `LARGE` on."""
+    square = inverse * inverse
     total = 0.0
     for over in (-360360 / 691, 1188, -1680, 1260, -360, 12):
         total = total * square + 1 / over
-    return total / x
+    return total * inverse
 
 
 def beta(a: Any, b: Any) -> Any:
