@@ -22,7 +22,11 @@ from symgrad.api.rules.custom import custom_jvp, outer_input
 from symgrad.errors import SymgradError, UnsupportedError, heard
 from symgrad.ops.arrays.joining import lift
 from symgrad.ops.declare.forms import Late, answers, is_traced
+from symgrad.ops.elementwise.incomplete import beta_slope
+from symgrad.ops.elementwise.special import betainc, gammainc, gammaincc, gammaln
+from symgrad.ops.numpy.reductions import floating
 from symgrad.ops.scipy.integrals import INHERITED
+from symgrad.ops.scipy.stats import TAILS
 from symgrad.trace.lines import raised_in_library
 from symgrad.trace.numpy.replaced import in_python
 from symgrad.trace.remedies import OTHERWISE
@@ -67,7 +71,12 @@ def _tried(formula: Callable[..., Any], *args: Any, for_all: bool = True, **keyw
 
 def _own(dist: Any, name: str, *args: Any, **keywords: Any) -> Any:
     """Call a distribution's own formula, where there is one that can be traced."""
-    return _tried(getattr(dist, name), *args, **keywords) if _has(dist, name) else None
+    known = _has(dist, name) and (type(dist).__name__, name) not in ROOTS
+    return _tried(getattr(dist, name), *args, **keywords) if known else None
+
+
+ROOTS = frozenset([(f"{name}_gen", "_ppf") for name in ("nct", "ncx2", "ncf")])
+"""Quantiles that SciPy computes: the root of the distribution function has more derivatives."""
 
 
 CLIFF = 1e-6
@@ -282,11 +291,12 @@ def _least(dist: Any, chance: Any, above: bool, *shapes: Any) -> Any:
     """Return the least integer with so large a chance below it, or so small a one `above`; it has no derivative."""
     chance, *given = _floats(*stop_gradient([lift(chance), *map(lift, shapes)]))
     shapes = tuple(given)
+    rounded = 1e-12 if _adds_up(dist) else ROUNDED  # terms by logarithms of gamma functions have so many digits
 
     def is_reached(k: Any) -> Any:
         if above:
-            return dist._sf(k, *shapes) <= chance * (1 + ROUNDED)  # noqa: SLF001
-        return dist._cdf(k, *shapes) >= chance * (1 - ROUNDED)  # noqa: SLF001
+            return dist._sf(k, *shapes) <= chance * (1 + rounded)  # noqa: SLF001
+        return dist._cdf(k, *shapes) >= chance * (1 - rounded)  # noqa: SLF001
 
     def middle(low: Any, high: Any) -> Any:
         inside = np.where(np.isinf(high), np.maximum(0, 2 * low + 1), np.floor(0.5 * (low + high)))
@@ -304,29 +314,10 @@ def _least(dist: Any, chance: Any, above: bool, *shapes: Any) -> Any:
 
     low, high = _support(dist, chance, *shapes)
     valid = (chance > 0) & (chance < 1) & (low <= high)
-    ends = _tried(while_loop, goes_on, halved, (np.where(valid, low - 1, 0), np.where(valid, high, 1), np.int64(0)))
-    if ends is None:
-        found = _added_up(dist, 1 - chance if above else chance, np.where(valid, low, np.nan), high, *shapes)
-    else:
-        found = np.where(ends[1] - ends[0] <= 1, ends[1], np.nan)  # beyond 2^53 there are no integers between
+    start = np.where(valid, low - 1, 0), np.where(valid, high, 1), np.int64(0)
+    low, high, _ = while_loop(goes_on, halved, start)
+    found = np.where(high - low <= 1, high, np.nan)  # beyond 2^53 there are no integers between
     return stop_gradient(np.where(valid, found, np.nan))
-
-
-def _added_up(dist: Any, chance: Any, low: Any, high: Any, *shapes: Any) -> Any:
-    """Find such an integer by adding up, one by one, as SciPy finds the chance itself."""
-    chance = chance * (1 - 1e-12)  # of chances by logarithms of gamma functions so many digits are the same
-
-    def goes_on(state: Any) -> Any:
-        return np.any((state[1] < chance) & (state[0] < high)) & (state[2] < _BLOCK * MOST_BLOCKS)
-
-    def step(state: Any) -> Any:
-        k, total, count = state
-        more = (total < chance) & (k < high)
-        more_total = total + dist._pmf(np.where(more, k + 1, k), *shapes)  # noqa: SLF001
-        return np.where(more, k + 1, k), np.where(more, more_total, total), count + 1
-
-    k, total, _ = while_loop(goes_on, step, (low, dist._pmf(low, *shapes), np.int64(0)))  # noqa: SLF001
-    return np.where((total >= chance) | (k >= high), k, np.nan)
 
 
 _BLOCK, MOST_BLOCKS = 32, 4000
@@ -352,7 +343,7 @@ def _series(term: Callable[..., Any], middle: Any, low: Any, high: Any, *given: 
             before, after = np.max(sizes[..., : _BLOCK // 2], axis=-1), np.max(sizes[..., _BLOCK // 2 :], axis=-1)
             falls = (after < before) & (_BLOCK * after * after <= 1e-13 * size * (before - after))
             next_ = first + direction * _BLOCK
-            done = done | falls | (next_ < low) | (next_ > high)
+            done = done | falls | np.isnan(size) | (next_ < low) | (next_ > high)
             return count + 1, next_, total + np.sum(values, axis=-1), size, done
 
         def goes_on(state: Any) -> Any:
@@ -395,6 +386,86 @@ def _sum_over_integers(dist: Any, function: Callable[..., Any], *shapes: Any) ->
             return function(k, dist._pmf(k, *given))  # noqa: SLF001
 
     return _series(term, middle, *ends, *shapes)
+
+
+def _adds_up(dist: Any) -> bool:
+    """Whether the distribution function of integers is the sum of what a formula says of each."""
+    name = type(dist).__name__
+    return name in ADDED_UP or not (_has(dist, "_cdf") or _has(dist, "_sf") or name in TAILS)
+
+
+ADDED_UP = frozenset({"hypergeom_gen", "skellam_gen"})
+"""Those for which SciPy has another formula, in compiled code."""
+
+
+def _added_up(dist: Any, above: bool, x: Any, *shapes: Any) -> Any:
+    """Return the chance to be no larger than a number, or above it; NaN where too many terms count."""
+    x, *shapes = _floats(x, *shapes)  # type: ignore[assignment]
+    low, high = stop_gradient(_support(dist, x, *shapes))
+    k = stop_gradient(np.where(np.isfinite(x), np.floor(x), np.nan))
+    ends = (np.maximum(k + 1, low), high) if above else (low, np.minimum(k, high))
+
+    def term(k: Any, *given: Any) -> Any:
+        with in_python():
+            return dist._pmf(k, *given)  # noqa: SLF001
+
+    found = _series(term, ends[0] if above else ends[1], *ends, *shapes)
+    return np.where(np.isnan(found), 1 - dist._cdf(x, *shapes), found) if above else found  # noqa: SLF001
+
+
+@answers(Late(f"{INFRASTRUCTURE}:rv_discrete._cdf"))
+def discrete_cdf(self: Any, x: Any, *args: Any) -> Any:
+    """Return 1 less the chance to be above, where that is known, or the sum of all up to a number."""
+    return _added_up(self, False, x, *args) if _adds_up(self) else 1 - self._sf(np.floor(x), *args)
+
+
+@answers(Late(f"{INFRASTRUCTURE}:rv_discrete._sf"))
+def discrete_sf(self: Any, x: Any, *args: Any) -> Any:
+    """Return the chance to be above by its own formula, or by its sum, or else 1 less the other one."""
+    tail = TAILS.get(type(self).__name__)
+    if tail is not None:
+        return tail(np.floor(x), *map(floating, args))
+    return _added_up(self, True, x, *args) if _adds_up(self) else 1 - self._cdf(x, *args)
+
+
+for _name in sorted(ADDED_UP):
+    answers(Late(f"stats._discrete_distns:{_name}._cdf"))(discrete_cdf)
+for _name, _of in (("_sf", discrete_sf), ("_logcdf", lambda *given: np.log(discrete_cdf(*given))),
+                   ("_logsf", lambda *given: np.log(discrete_sf(*given)))):
+    answers(Late(f"stats._discrete_distns:hypergeom_gen.{_name}"))(_of)
+
+
+def _poisson_mixture(term: Callable[..., Any]) -> Callable[..., Any]:
+    """Make a function of a noncentral distribution: the sum of a central one's by the weights of Poisson.
+
+    A term is given the integer, the variable and the degrees of freedom.
+    """
+
+    def weighted(j: Any, nc: Any, *given: Any) -> Any:
+        near, half = nc < 1, 0.5 * nc
+        small, large = np.where(near, half, 0), np.where(near, 1, half)
+        weight = np.where(near, np.power(small, j) * np.exp(-small - gammaln(j + 1)),
+                          np.exp(j * np.log(large) - large - gammaln(j + 1)))
+        return weight * term(j, *given)
+
+    def mixture(_self: Any, x: Any, *shapes: Any) -> Any:
+        x, *degrees, nc = _floats(x, *shapes)
+        middle, most = stop_gradient((0.5 * nc, 0.5 * nc + np.sqrt(nc * x * np.maximum(1, degrees[0]))))
+        middle = np.where((x > 0) & (x < np.inf), np.floor(middle), np.nan)
+        return _series(weighted, middle, 0 * nc, np.floor(most + 40 * np.sqrt(most) + 300), nc, x, *degrees)
+
+    return mixture
+
+
+_CENTRAL: dict[str, Callable[..., Any]] = {
+    "ncx2_gen._cdf": lambda j, x, df: gammainc(0.5 * df + j, 0.5 * x),
+    "ncx2_gen._sf": lambda j, x, df: gammaincc(0.5 * df + j, 0.5 * x),
+    "ncf_gen._pdf": lambda j, x, n, d: beta_slope(0.5 * n + j, 0.5 * d, n * x, d) / x,
+    "ncf_gen._cdf": lambda j, x, n, d: betainc(0.5 * n + j, 0.5 * d, n * x / (n * x + d)),
+    "ncf_gen._sf": lambda j, x, n, d: betainc(0.5 * d, 0.5 * n + j, d / (n * x + d)),
+}
+for _name, _central in _CENTRAL.items():
+    answers(Late(f"stats._continuous_distns:{_name}"))(_poisson_mixture(_central))
 
 
 def _entropy_term(_k: Any, p: Any) -> Any:

@@ -27,7 +27,7 @@ from symgrad.ops.elementwise.special import (
     zeta,
 )
 from symgrad.ops.numpy.reductions import floating
-from symgrad.ops.scipy.compiled import chndtr, chndtrix, log_noncentral_chi2, owens_t
+from symgrad.ops.scipy.compiled import log_noncentral_chi2, owens_t
 
 
 def _log_chance(side: str, other: str) -> Any:
@@ -137,8 +137,6 @@ _FORMULAS: dict[str, Callable[..., Any]] = {
     "triang_gen._cdf": _triangular(lambda x, c: x * x / c, lambda x, c: (x * x - 2 * x + c) / (c - 1)),
     "ncx2_gen._logpdf": lambda _self, x, df, nc: log_noncentral_chi2(x, df, nc),
     "ncx2_gen._pdf": lambda _self, x, df, nc: np.exp(log_noncentral_chi2(x, df, nc)),
-    "ncx2_gen._cdf": lambda _self, x, df, nc: chndtr(x, df, nc),
-    "ncx2_gen._ppf": lambda _self, q, df, nc: chndtrix(q, df, nc),
 }
 for _name, _formula in _FORMULAS.items():
     answers(Late(f"stats._continuous_distns:{_name}"))(_formula)
@@ -298,26 +296,62 @@ def rel_breitwigner_cdf(_self: Any, x: Any, rho: Any) -> Any:
     return np.minimum(2 * scale * (p * growth + q * angle) / rho, 1)
 
 
+def _sum_of_powers(a: Any, first: Any, last: Any) -> Any:
+    """Return the sum of ``k^-a`` from one integer to another: of 16 terms, and of others by Euler and Maclaurin's formula.
+
+    DLMF 2.10.1; the terms with Bernoulli's numbers fall as fast as those of the zeta function.
+    """
+    a, first, last = np.broadcast_arrays(floating(a), floating(first), floating(last))
+    total = sum([np.where(first + k <= last, (first + k) ** -a, 0) for k in range(16)], 0 * a)
+    far = last >= first + 16
+    low, high = np.where(far, first + 16, 1), np.where(far, last, 1)
+    ends = low**-a, high**-a
+    whole = low * ends[0] * power_less_one(np.log(high / low), 1 - a) + 0.5 * (ends[0] + ends[1])
+    parts = [end / place for end, place in zip(ends, (low, high), strict=True)]
+    for k, number in enumerate((1 / 12, -1 / 720, 1 / 30240, -1 / 1209600, 1 / 47900160, -691 / 1307674368000), 1):
+        factor = math.prod([a + j for j in range(2 * k - 1)])
+        whole = whole + number * factor * (parts[0] - parts[1])
+        parts = [part / (place * place) for part, place in zip(parts, (low, high), strict=True)]
+    return total + np.where(far, whole, 0)
+
+
+answers(Late("special._ufuncs._gen_harmonic", 2))(lambda n, a: _sum_of_powers(a, np.ones_like(floating(a)), n))
+answers(Late("special._ufuncs._normalized_gen_harmonic", 4))(lambda first, last, n, a: (
+    _sum_of_powers(a, first, last) / _sum_of_powers(a, np.ones_like(floating(a)), n)))
+
+
+@answers(Late("stats._stats_pythran._poisson_binom"))
+def poisson_binomial(k: Any, p: Any, kind: str) -> Any:
+    """Return the coefficients of the product of ``1 - p + p z``, or their sums, where SciPy takes a Fourier transform."""
+    terms = [np.ones_like(p[0])]
+    for one in p:
+        terms = [(1 - one) * low + one * high for low, high in zip((*terms, 0), (0, *terms), strict=True)]
+    found: Any = 0
+    for j, term in enumerate(terms):
+        found = found + np.where((k == j) if kind == "pmf" else (k >= j), term, 0)
+    return found
+
+
+@answers(Late("stats._discrete_distns:skellam_gen._pmf"))
+def skellam(_self: Any, x: Any, mu1: Any, mu2: Any) -> Any:
+    """Take it as SciPy by the noncentral chi-squared density."""
+    x, mu1, mu2 = np.broadcast_arrays(floating(x), floating(mu1), floating(mu2))
+    one, other = np.where(x < 0, mu2, mu1), np.where(x < 0, mu1, mu2)
+    return 2 * np.exp(log_noncentral_chi2(2 * one, 2 * (1 + np.abs(x)), 2 * other))
+
+
+@answers(Late("stats._continuous_distns:rel_breitwigner_gen._munp"))
+def rel_breitwigner_moment(_self: Any, n: Any, rho: Any) -> Any:
+    """Take SciPy's formulas in their real part, of the square by ``r = sqrt(1 + 1 / rho^2)`` without what cancels."""
+    rho = floating(rho)
+    r = np.sqrt(1 + 1 / np.square(rho))
+    first = np.sqrt(2 * r * r / (1 + r)) / math.pi * rho * (0.5 * math.pi + np.arctan(rho))
+    second = (1 / (rho * (r + 1)) + rho) * rho
+    return (np.ones_like(rho), first, second, np.full_like(rho, np.inf))[min(int(n), 3)]
+
+
 TAILS: dict[str, Any] = {"zipf_gen": lambda k, a: zeta(a, k + 1) / zeta(a, np.ones_like(a))}
 """Chances to be above an integer, of distributions for which SciPy adds up what is below."""
-
-
-@answers(Late("stats._distn_infrastructure:rv_discrete._sf"))
-def discrete_sf(self: Any, x: Any, *args: Any) -> Any:
-    tail = TAILS.get(type(self).__name__)
-    return 1 - self._cdf(x, *args) if tail is None else tail(np.floor(x), *map(floating, args))
-
-
-@answers(Late("stats._distn_infrastructure:rv_discrete._cdf"))
-def discrete_cdf(self: Any, x: Any, *args: Any) -> Any:
-    """Return 1 less the chance to be above, where that is known."""
-    owner = next(kind.__name__ for kind in type(self).__mro__ if "_sf" in vars(kind))
-    if owner in {"rv_discrete", "rv_generic"} and type(self).__name__ not in TAILS:
-        raise UnsupportedError(
-            f"scipy.stats.{self.name}.cdf of traced values: a sum of as many terms as a number says",
-            instead="np.sum(pmf(np.arange(n))) for a known n",
-        )
-    return 1 - self._sf(np.floor(x), *args)
 
 
 @answers(Late("stats._multivariate._PSD"))

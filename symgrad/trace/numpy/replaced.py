@@ -656,7 +656,7 @@ _POLYNOMIALS = tuple([f"{POLYNOMIALS}{name}" for name in (
     "polyutils", "polynomial", "chebyshev", "legendre", "hermite", "hermite_e", "laguerre")])
 _CLASSES = (
     "scipy.stats._distn_infrastructure", "scipy.stats._multivariate", "scipy.stats._covariance",
-    "scipy.stats._continuous_distns")
+    "scipy.stats._continuous_distns", "scipy.stats._discrete_distns")
 _ANSWERED = frozenset(_CLASSES[3:])
 """Modules of many classes, of whose methods those alone have a stand-in that are answered."""
 _CELL = "cell_contents"
