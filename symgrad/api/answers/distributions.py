@@ -22,8 +22,6 @@ from symgrad.api.rules.custom import custom_jvp, outer_input
 from symgrad.errors import SymgradError, UnsupportedError, heard
 from symgrad.ops.arrays.joining import lift
 from symgrad.ops.declare.forms import Late, answers, is_traced
-from symgrad.ops.elementwise.incomplete import beta_slope
-from symgrad.ops.elementwise.special import betainc, gammainc, gammaincc, gammaln
 from symgrad.ops.numpy.reductions import floating
 from symgrad.ops.scipy.integrals import INHERITED
 from symgrad.ops.scipy.stats import TAILS
@@ -39,7 +37,7 @@ MOST_STEPS = 200
 """Of a search: a root takes about 12, and some more where it is huge or next to 0."""
 
 
-def _floats(*arrays: Any) -> list[Any]:
+def floats(*arrays: Any) -> list[Any]:
     """Return arrays of one shape, in double."""
     return [x.astype(np.float64) for x in np.broadcast_arrays(*map(lift, arrays))]
 
@@ -208,7 +206,7 @@ def _implicit(dist: Any, found: Any, chance: Any, above: Any, *shapes: Any) -> A
 
 def _root_quantile(dist: Any, chance: Any, above: bool, *shapes: Any) -> Any:
     """Return a quantile, found in the tail that it is in."""
-    chance, *shapes = _floats(chance, *shapes)  # type: ignore[assignment]
+    chance, *shapes = floats(chance, *shapes)  # type: ignore[assignment]
     other = chance > 0.5  # where 1 - chance is exact
     side, chance = other if not above else ~other, np.where(other, 1 - chance, chance)
     found = _found(dist, chance, side, *shapes)
@@ -238,7 +236,7 @@ def _expected(dist: Any, function: Callable[..., Any], *shapes: Any) -> Any:
     of all terms come together, by how well SciPy's function knows the chances, and by what is lost of a tail where it
     does not, as it is 1 less the other one.
     """
-    columns = [shape[..., None, None] for shape in _floats(*shapes)]
+    columns = [shape[..., None, None] for shape in floats(*shapes)]
     above, *columns = np.broadcast_arrays(_ABOVE & (_RISES > 0), *columns)
     half = _half(dist, above, *columns)
     chance, weights = half * _RISES, half * _SUM_WEIGHTS
@@ -289,7 +287,7 @@ ROUNDED = 2.0**-50
 
 def _least(dist: Any, chance: Any, above: bool, *shapes: Any) -> Any:
     """Return the least integer with so large a chance below it, or so small a one `above`; it has no derivative."""
-    chance, *given = _floats(*stop_gradient([lift(chance), *map(lift, shapes)]))
+    chance, *given = floats(*stop_gradient([lift(chance), *map(lift, shapes)]))
     shapes = tuple(given)
     rounded = 1e-12 if _adds_up(dist) else ROUNDED  # terms by logarithms of gamma functions have so many digits
 
@@ -323,7 +321,7 @@ def _least(dist: Any, chance: Any, above: bool, *shapes: Any) -> Any:
 _BLOCK, MOST_BLOCKS = 32, 4000
 
 
-def _series(term: Callable[..., Any], middle: Any, low: Any, high: Any, *given: Any) -> Any:
+def series_between(term: Callable[..., Any], middle: Any, low: Any, high: Any, *given: Any) -> Any:
     """Add up ``term(k, *given)`` of all k from one integer to another, from one between on in either direction.
 
     It ends where the largest terms of halves of a block fall so that what follows has no digit; NaN where that takes
@@ -367,7 +365,7 @@ def _series(term: Callable[..., Any], middle: Any, low: Any, high: Any, *given: 
 
     @implicit.defjvp
     def rule(primals: Any, tangents: Any) -> Any:
-        parts = [_series(partial(slope, k), *primals) * tangents[3 + k] for k in range(len(given))]
+        parts = [series_between(partial(slope, k), *primals) * tangents[3 + k] for k in range(len(given))]
         return implicit(*primals), sum(parts[1:], parts[0])
 
     del rule
@@ -376,7 +374,7 @@ def _series(term: Callable[..., Any], middle: Any, low: Any, high: Any, *given: 
 
 def _sum_over_integers(dist: Any, function: Callable[..., Any], *shapes: Any) -> Any:
     """Return the sum of a function of integers and their chances."""
-    shapes = tuple(_floats(*shapes))
+    shapes = tuple(floats(*shapes))
     half = np.zeros(()) + 0.5 + (0 * shapes[0] if shapes else 0)
     middle = _least(dist, half, False, *shapes)
     ends = stop_gradient(_support(dist, half, *shapes))
@@ -385,7 +383,7 @@ def _sum_over_integers(dist: Any, function: Callable[..., Any], *shapes: Any) ->
         with in_python():
             return function(k, dist._pmf(k, *given))  # noqa: SLF001
 
-    return _series(term, middle, *ends, *shapes)
+    return series_between(term, middle, *ends, *shapes)
 
 
 def _adds_up(dist: Any) -> bool:
@@ -400,7 +398,7 @@ ADDED_UP = frozenset({"hypergeom_gen", "skellam_gen"})
 
 def _added_up(dist: Any, above: bool, x: Any, *shapes: Any) -> Any:
     """Return the chance to be no larger than a number, or above it; NaN where too many terms count."""
-    x, *shapes = _floats(x, *shapes)  # type: ignore[assignment]
+    x, *shapes = floats(x, *shapes)  # type: ignore[assignment]
     low, high = stop_gradient(_support(dist, x, *shapes))
     k = stop_gradient(np.where(np.isfinite(x), np.floor(x), np.nan))
     ends = (np.maximum(k + 1, low), high) if above else (low, np.minimum(k, high))
@@ -409,7 +407,8 @@ def _added_up(dist: Any, above: bool, x: Any, *shapes: Any) -> Any:
         with in_python():
             return dist._pmf(k, *given)  # noqa: SLF001
 
-    found = _series(term, ends[0] if above else ends[1], *ends, *shapes)
+    found = series_between(term, ends[0] if above else ends[1], *ends, *shapes)
+    found = found + stop_gradient(np.clip(found, 0, 1) - found)  # what is rounded beyond 1 keeps its slope
     return np.where(np.isnan(found), 1 - dist._cdf(x, *shapes), found) if above else found  # noqa: SLF001
 
 
@@ -428,44 +427,11 @@ def discrete_sf(self: Any, x: Any, *args: Any) -> Any:
     return _added_up(self, True, x, *args) if _adds_up(self) else 1 - self._cdf(x, *args)
 
 
-for _name in sorted(ADDED_UP):
+for _name in ("hypergeom_gen", "skellam_gen"):
     answers(Late(f"stats._discrete_distns:{_name}._cdf"))(discrete_cdf)
 for _name, _of in (("_sf", discrete_sf), ("_logcdf", lambda *given: np.log(discrete_cdf(*given))),
                    ("_logsf", lambda *given: np.log(discrete_sf(*given)))):
     answers(Late(f"stats._discrete_distns:hypergeom_gen.{_name}"))(_of)
-
-
-def _poisson_mixture(term: Callable[..., Any]) -> Callable[..., Any]:
-    """Make a function of a noncentral distribution: the sum of a central one's by the weights of Poisson.
-
-    A term is given the integer, the variable and the degrees of freedom.
-    """
-
-    def weighted(j: Any, nc: Any, *given: Any) -> Any:
-        near, half = nc < 1, 0.5 * nc
-        small, large = np.where(near, half, 0), np.where(near, 1, half)
-        weight = np.where(near, np.power(small, j) * np.exp(-small - gammaln(j + 1)),
-                          np.exp(j * np.log(large) - large - gammaln(j + 1)))
-        return weight * term(j, *given)
-
-    def mixture(_self: Any, x: Any, *shapes: Any) -> Any:
-        x, *degrees, nc = _floats(x, *shapes)
-        middle, most = stop_gradient((0.5 * nc, 0.5 * nc + np.sqrt(nc * x * np.maximum(1, degrees[0]))))
-        middle = np.where((x > 0) & (x < np.inf), np.floor(middle), np.nan)
-        return _series(weighted, middle, 0 * nc, np.floor(most + 40 * np.sqrt(most) + 300), nc, x, *degrees)
-
-    return mixture
-
-
-_CENTRAL: dict[str, Callable[..., Any]] = {
-    "ncx2_gen._cdf": lambda j, x, df: gammainc(0.5 * df + j, 0.5 * x),
-    "ncx2_gen._sf": lambda j, x, df: gammaincc(0.5 * df + j, 0.5 * x),
-    "ncf_gen._pdf": lambda j, x, n, d: beta_slope(0.5 * n + j, 0.5 * d, n * x, d) / x,
-    "ncf_gen._cdf": lambda j, x, n, d: betainc(0.5 * n + j, 0.5 * d, n * x / (n * x + d)),
-    "ncf_gen._sf": lambda j, x, n, d: betainc(0.5 * d, 0.5 * n + j, d / (n * x + d)),
-}
-for _name, _central in _CENTRAL.items():
-    answers(Late(f"stats._continuous_distns:{_name}"))(_poisson_mixture(_central))
 
 
 def _entropy_term(_k: Any, p: Any) -> Any:

@@ -64,7 +64,7 @@ if TYPE_CHECKING:
     from symgrad.api.report import Cost, Memory
 
 ALSO += [f"symgrad.api.answers.{name}" for name in (
-    "distances", "distributions", "initial_values", "matrix_functions", "unknown_extents")]
+    "distances", "distributions", "initial_values", "matrix_functions", "sums", "unknown_extents")]
 
 Short = Callable[[tuple[Any, ...]], Any]
 
