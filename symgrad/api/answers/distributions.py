@@ -69,8 +69,10 @@ def _tried(formula: Callable[..., Any], *args: Any, for_all: bool = True, **keyw
 
 def _own(dist: Any, name: str, *args: Any, **keywords: Any) -> Any:
     """Call a distribution's own formula, where there is one that can be traced."""
-    known = _has(dist, name) and (type(dist).__name__, name) not in ROOTS
-    return _tried(getattr(dist, name), *args, **keywords) if known else None
+    key = type(dist).__name__, name
+    known = key in INHERITED or _has(dist, name) and key not in ROOTS
+    formula = partial(INHERITED[key], dist) if key in INHERITED else getattr(dist, name)
+    return _tried(formula, *args, **keywords) if known else None
 
 
 ROOTS = frozenset([(f"{name}_gen", "_ppf") for name in ("nct", "ncx2", "ncf")])
@@ -269,8 +271,15 @@ def _bounded_quotient(a: Any, b: Any) -> Any:
     return np.where(b > 0, a / np.where(b > 0, b, 1), np.where(a > 0, 1, 0))
 
 
+KINKS: dict[str, Callable[..., Any]] = {"crystalball_gen": lambda beta, _m: -beta}
+"""Where densities have a kink elsewhere than at 0."""
+
+
 def _half(dist: Any, above: Any, *shapes: Any) -> Any:
-    """Return the chances to be below and above a number: 0, where densities have kinks, or else the median."""
+    """Return the chances to be below and above a number: a kink of the density, as at 0, or else the median."""
+    if (kink := KINKS.get(type(dist).__name__)) is not None:
+        below = dist._cdf(kink(*shapes), *shapes)  # noqa: SLF001 - of which sums have second derivatives
+        return np.where(above, 1 - below, below)
     low, high = _support(dist, above, *shapes)
     inside = (low < 0) & (high > 0)
     below = stop_gradient(dist._cdf(np.where(inside, 0.0, np.where(np.isfinite(low), low, high)), *shapes))  # noqa: SLF001

@@ -27,6 +27,7 @@ from symgrad.ops.elementwise.incomplete import (
     gamma_density,
     student_slopes,
 )
+from symgrad.ops.elementwise.quadrature import mean
 from symgrad.ops.elementwise.selection import piecewise, stop
 from symgrad.ops.elementwise.special import no_slope
 from symgrad.ops.numpy.reductions import floating
@@ -117,17 +118,66 @@ def _unknown(*given: Any) -> tuple[None, ...]:
 
 PI = math.pi
 
-# -- Bessel functions, DLMF 10.6, 10.29
+# -- Bessel functions, DLMF 10.6, 10.29; by the order under an integral
+
+
+def _langevin(z: Any) -> Any:
+    """Return ``1 / tanh(z) - 1 / z``, where that cancels by the continued fraction, DLMF 4.39.1."""
+
+    def fraction(z: Any) -> Any:
+        rest: Any = 25.0
+        for k in range(23, 1, -2):
+            rest = k + z * z / rest
+        return z / rest
+
+    return piecewise(np.abs(z) < 2, z, 2.0, fraction, lambda z: 1 / np.tanh(z) - 1 / z)
+
+
+def _k_by_order(v: Any, x: Any) -> Any:
+    """Return the derivative of log(K) by the order: with DLMF 10.32.9 by parts, of ``sinh(v t) / v sinh(t)``."""
+    v, x = np.broadcast_arrays(v, x)
+    order, column = (v * np.where(v < 0, -1, 1))[..., None], x[..., None]
+
+    def logarithm(t: Any) -> Any:
+        rest = -special.power_less_one(-2 * t, order)
+        return (order + 1) * t + np.log(rest) + np.log(-np.expm1(-2 * t)) - 2 * column * np.square(np.sinh(0.5 * t))
+
+    high = np.arcsinh((np.abs(v) + 60) / x) + np.arcsinh(np.sqrt(100 / x))
+    return mean(lambda t: t * _langevin(v[..., None] * t), logarithm, 0 * x, high).astype(x.dtype)
+
+
+def _i_by_order(v: Any, x: Any, i: Callable[..., Any], k: Callable[..., Any]) -> Any:
+    """Return the derivative of I by the order: by those of the next two orders, and of negative ones by DLMF 10.27.2.
+
+    These are means in Poisson's integral, DLMF 10.32.2, which falls the faster the larger the order.
+    """
+    v, x = np.broadcast_arrays(v, x)
+    order, end, column = v * np.where(v < 0, -1, 1), 60 + np.log1p(np.abs(x)), x[..., None]
+
+    def slope(order: Any) -> Any:
+        part = mean(lambda t: -2 * special.log_cosh(t), lambda t: column * (np.tanh(t) - 1) - (
+            2 * order[..., None] + 1) * special.log_cosh(t), -end, end)
+        return i(order, x) * (np.log(0.5 * x) - special.digamma(order + 0.5) + part)
+
+    there = x > 0
+    over = 2 / np.where(there, x, 1)
+    found = slope(order + 2) + over * (i(order + 1, x) + (order + 1) * slope(order + 1))
+    sine, cosine = special.sine_of_pi(order), special.cosine_of_pi(order)
+    turned = -found - 2 * k(order, x) * (cosine + sine / PI * _k_by_order(order, x))
+    return np.where(there, np.where(v < 0, turned, found), np.where((x == 0) & (v > 0), 0, np.nan)).astype(x.dtype)
 
 
 jv: Any = _declare("jv", "v x", lambda v, x, _y: (jv(v - 1, x) - jv(v + 1, x)) / 2)
 yv: Any = _declare("yv", "v x", lambda v, x, _y: (yv(v - 1, x) - yv(v + 1, x)) / 2)
-iv: Any = _declare("iv", "v x", lambda v, x, _y: (iv(v - 1, x) + iv(v + 1, x)) / 2)
-kv: Any = _declare("kv", "v x", lambda v, x, _y: -(kv(v - 1, x) + kv(v + 1, x)) / 2)
+iv: Any = _declare("iv", "v x", lambda v, x, _y: (
+    _i_by_order(v, x, iv, kv), (iv(v - 1, x) + iv(v + 1, x)) / 2))
+kv: Any = _declare("kv", "v x", lambda v, x, y: (y * _k_by_order(v, x), -(kv(v - 1, x) + kv(v + 1, x)) / 2))
 jve: Any = _declare("jve", "v x", lambda v, x, _y: (jve(v - 1, x) - jve(v + 1, x)) / 2)
 yve: Any = _declare("yve", "v x", lambda v, x, _y: (yve(v - 1, x) - yve(v + 1, x)) / 2)
-ive: Any = _declare("ive", "v x", lambda v, x, y: (ive(v - 1, x) + ive(v + 1, x)) / 2 - np.sign(x) * y)
-kve: Any = _declare("kve", "v x", lambda v, x, y: y - (kve(v - 1, x) + kve(v + 1, x)) / 2)
+ive: Any = _declare("ive", "v x", lambda v, x, y: (
+    _i_by_order(v, x, ive, lambda v, x: kve(v, x) * np.exp(-2 * x)),
+    (ive(v - 1, x) + ive(v + 1, x)) / 2 - np.sign(x) * y))
+kve: Any = _declare("kve", "v x", lambda v, x, y: (y * _k_by_order(v, x), y - (kve(v - 1, x) + kve(v + 1, x)) / 2))
 yn: Any = _declare("yn", "n x", lambda n, x, _y: (yn(n - 1, x) - yn(n + 1, x)) / 2)
 kn: Any = _declare("kn", "n x", lambda n, x, _y: -(kn(np.abs(n - 1), x) + kn(n + 1, x)) / 2)
 y0: Any = _declare("y0", "x", lambda x, _y: -y1(x))

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from symgrad.ops.declare.forms import Late, answers
-from symgrad.ops.elementwise.quadrature import chance, log_integral
+from symgrad.ops.elementwise.quadrature import chance, log_integral, mean
 from symgrad.ops.elementwise.selection import piecewise
-from symgrad.ops.elementwise.special import gammainc, gammaincc, gammaln, log_expit, log_ndtr, power_less_one, root_of_one_more
+from symgrad.ops.elementwise.special import gammainc, gammaincc, gammaln, log_cosh, log_expit, log_ndtr, power_less_one, root_of_one_more
 from symgrad.ops.numpy.reductions import floating
 from symgrad.ops.scipy.special import LARGE, stirling_rest
 
@@ -224,9 +224,23 @@ _FORMULAS: dict[str, dict[str, Callable[..., Any]]] = {
         "_logcdf": _hosking_log, "_ppf": _hosking_quantile, "_get_support": _hosking_ends,
         "_logpdf": lambda self, x, h, k: (1 - k) * root_of_one_more(-x, k) + (1 - h) * _hosking_log(self, x, h, k)},
 }
+def _mises_moments(_self: Any, kappa: Any, **_: Any) -> tuple[Any, ...]:
+    """Return them by means of x^2 and x^4 from 0 to pi, over t with ``x / (pi - x) = exp(pi sinh(t))``."""
+    kappa = floating(kappa)
+
+    def logarithm(t: Any) -> Any:
+        place = math.pi * np.sinh(t)
+        turn = np.sin(0.5 * math.pi * np.exp(log_expit(place)))
+        return log_expit(place) + log_expit(-place) + log_cosh(t) - 2 * kappa[..., None] * np.square(turn)
+
+    second, fourth = [mean(lambda t, n=n: np.exp(n * log_expit(math.pi * np.sinh(t))), logarithm, -5 + 0 * kappa,
+                           5 + 0 * kappa) for n in (2, 4)]
+    return 0.0, math.pi**2 * second, 0.0, fourth / np.square(second) - 3
+
+
 INHERITED: dict[tuple[str, str], Callable[..., Any]] = {
-    (f"{name}_gen", method): _FORMULAS[name].pop(method)
-    for name, method in (("gausshyper", "_cdf"), ("gausshyper", "_sf"), ("geninvgauss", "_sf"), ("norminvgauss", "_cdf"))}
+    ("vonmises_gen", "_stats"): _mises_moments, **{(f"{name}_gen", method): _FORMULAS[name].pop(method)
+    for name, method in (("gausshyper", "_cdf"), ("gausshyper", "_sf"), ("geninvgauss", "_sf"), ("norminvgauss", "_cdf"))}}
 """Of which SciPy has what is true of every distribution: an integral of the density, or 1 less the other one."""
 
 for _name, _formulas in _FORMULAS.items():
