@@ -282,6 +282,8 @@ def _half(dist: Any, above: Any, *shapes: Any) -> Any:
         return np.where(above, 1 - below, below)
     low, high = _support(dist, above, *shapes)
     inside = (low < 0) & (high > 0)
+    if not is_traced(inside) and not np.any(inside):
+        return np.full(np.shape(above), 0.5)
     below = stop_gradient(dist._cdf(np.where(inside, 0.0, np.where(np.isfinite(low), low, high)), *shapes))  # noqa: SLF001
     below = np.where(inside & (below > 0.05) & (below < 0.95), below, 0.5)
     return np.where(above, 1 - below, below)
@@ -330,55 +332,86 @@ def _least(dist: Any, chance: Any, above: bool, *shapes: Any) -> Any:
 _BLOCK, MOST_BLOCKS = 32, 4000
 
 
-def series_between(term: Callable[..., Any], middle: Any, low: Any, high: Any, *given: Any) -> Any:
+def series_between(
+    term: Callable[..., Any], middle: Any, low: Any, high: Any, *given: Any, directions: tuple[int, ...] = (1, -1),
+) -> Any:
     """Add up ``term(k, *given)`` of all k from one integer to another, from one between on in either direction.
 
     It ends where the largest terms of halves of a block fall so that what follows has no digit; NaN where that takes
-    too long. Its derivative is the sum of the terms' derivatives.
+    too long. Its derivatives are the sums of the terms' derivatives.
     """
+    return _sums(lambda k, *given: (term(k, *given),), middle, low, high, *given, directions=directions)[0]
+
+
+def _sums(
+    terms: Callable[..., tuple[Any, ...]], middle: Any, low: Any, high: Any, *given: Any, directions: tuple[int, ...],
+) -> tuple[Any, ...]:
+    """Add up several at once: what follows the sums' derivatives by all that is given."""
+    moved = [k for k, x in enumerate(given) if is_traced(x) and outer_input([x.node]) is not None]
+    if len(moved) < len(given):
+        columns = [x[..., None] for x in given]
+
+        def of_moved(k: Any, *some: Any) -> tuple[Any, ...]:
+            every = [*columns]
+            for place, x in zip(moved, some, strict=True):
+                every[place] = x
+            return terms(k, *every)
+
+        return _sums(of_moved, middle, low, high, *[given[k] for k in moved], directions=directions)
 
     def side(direction: int, first: Any, low: Any, high: Any, *given: Any) -> Any:
         places, columns = direction * np.arange(_BLOCK), [x[..., None] for x in given]
 
         def step(state: Any) -> Any:
-            count, first, total, size, done = state
+            count, first, totals, sizes, done = state
             k = first[..., None] + places
             inside = (k >= low[..., None]) & (k <= high[..., None]) & ~done[..., None]
-            values = np.where(inside, term(np.where(inside, k, first[..., None]), *columns), 0)
-            sizes = np.abs(values)
-            size = size + np.sum(sizes, axis=-1)
-            before, after = np.max(sizes[..., : _BLOCK // 2], axis=-1), np.max(sizes[..., _BLOCK // 2 :], axis=-1)
-            falls = (after < before) & (_BLOCK * after * after <= 1e-13 * size * (before - after))
+            found = [np.where(inside, value, 0) for value in terms(np.where(inside, k, first[..., None]), *columns)]
+            totals = tuple([total + np.sum(value, axis=-1) for total, value in zip(totals, found, strict=True)])
+            sizes = tuple([size + np.sum(np.abs(value), axis=-1) for size, value in zip(sizes, found, strict=True)])
+            ends = [_falls(np.abs(value), size) for value, size in zip(found, sizes, strict=True)]
             next_ = first + direction * _BLOCK
-            done = done | falls | np.isnan(size) | (next_ < low) | (next_ > high)
-            return count + 1, next_, total + np.sum(values, axis=-1), size, done
+            done = done | np.isnan(sum(sizes)) | (next_ < low) | (next_ > high)
+            return count + 1, next_, totals, sizes, done | (np.all(np.stack(ends), axis=0) & (sum(sizes) > 0))
 
         def goes_on(state: Any) -> Any:
             return (state[0] < MOST_BLOCKS) & np.logical_not(np.all(state[-1]))
 
-        zero = np.zeros_like(first)
-        start = np.int64(0), first, zero, zero, (first < low) | (first > high) | np.isnan(first)
-        _, _, total, _, done = while_loop(goes_on, step, start)
-        return np.where(done & ~np.isnan(first), total, np.nan)
+        zeros = tuple([np.zeros_like(first) for _ in terms(first[..., None], *columns)])
+        start = np.int64(0), first, zeros, zeros, (first < low) | (first > high) | np.isnan(first)
+        _, _, totals, _, done = while_loop(goes_on, step, start)
+        return [np.where(done & ~np.isnan(first), total, np.nan) for total in totals]
 
-    def series(middle: Any, low: Any, high: Any, *given: Any) -> Any:
+    def series(middle: Any, low: Any, high: Any, *given: Any) -> tuple[Any, ...]:
         with in_python():
-            return side(1, middle, low, high, *given) + side(-1, middle - 1, low, high, *given)
+            starts = {1: middle, -1: middle - 1 if 1 in directions else middle}
+            sides = [side(direction, starts[direction], low, high, *given) for direction in directions]
+            return tuple([sum(parts[1:], parts[0]) for parts in zip(*sides, strict=True)])
 
-    def slope(place: int, k: Any, *given: Any) -> Any:
+    def slopes(k: Any, *given: Any) -> tuple[Any, ...]:
         k, *given = np.broadcast_arrays(k, *given)  # type: ignore[assignment]
-        _, pull = vjp(lambda *given: term(k, *given), *given)
-        return pull(np.ones_like(k))[place]
+        values, pull = vjp(lambda *given: terms(k, *given), *given)
+        ones = [[np.ones_like(k) if j == i else np.zeros_like(k) for j in range(len(values))]
+                for i in range(len(values))]
+        return tuple([slope for one in ones for slope in pull(tuple(one))])
 
     implicit = custom_jvp(series)
 
     @implicit.defjvp
     def rule(primals: Any, tangents: Any) -> Any:
-        parts = [series_between(partial(slope, k), *primals) * tangents[3 + k] for k in range(len(given))]
-        return implicit(*primals), sum(parts[1:], parts[0])
+        found = _sums(slopes, *primals, directions=directions)
+        rows = [found[i : i + len(given)] for i in range(0, len(found), len(given))]
+        return implicit(*primals), tuple([
+            sum([slope * tangent for slope, tangent in zip(row, tangents[3:], strict=True)], 0.0) for row in rows])
 
     del rule
     return (implicit if given else series)(middle, low, high, *given)
+
+
+def _falls(sizes: Any, total: Any) -> Any:
+    """Whether what follows a block of terms has no digit: by the largest of its halves."""
+    before, after = np.max(sizes[..., : _BLOCK // 2], axis=-1), np.max(sizes[..., _BLOCK // 2 :], axis=-1)
+    return (total == 0) | ((after < before) & (_BLOCK * after * after <= 1e-13 * total * (before - after)))
 
 
 def _sum_over_integers(dist: Any, function: Callable[..., Any], *shapes: Any) -> Any:
@@ -416,7 +449,7 @@ def _added_up(dist: Any, above: bool, x: Any, *shapes: Any) -> Any:
         with in_python():
             return dist._pmf(k, *given)  # noqa: SLF001
 
-    found = series_between(term, ends[0] if above else ends[1], *ends, *shapes)
+    found = series_between(term, ends[0] if above else ends[1], *ends, *shapes, directions=(1 if above else -1,))
     found = found + stop_gradient(np.clip(found, 0, 1) - found)  # what is rounded beyond 1 keeps its slope
     return np.where(np.isnan(found), 1 - dist._cdf(x, *shapes), found) if above else found  # noqa: SLF001
 
@@ -427,19 +460,21 @@ def discrete_cdf(self: Any, x: Any, *args: Any) -> Any:
     return _added_up(self, False, x, *args) if _adds_up(self) else 1 - self._sf(np.floor(x), *args)
 
 
-@answers(Late(f"{INFRASTRUCTURE}:rv_discrete._sf"))
-def discrete_sf(self: Any, x: Any, *args: Any) -> Any:
+@answers(Late(f"{INFRASTRUCTURE}:rv_generic._sf"))
+def chance_above(self: Any, x: Any, *args: Any) -> Any:
     """Return the chance to be above by its own formula, or by its sum, or else 1 less the other one."""
-    tail = TAILS.get(type(self).__name__)
-    if tail is not None:
-        return tail(np.floor(x), *map(floating, args))
-    return _added_up(self, True, x, *args) if _adds_up(self) else 1 - self._cdf(x, *args)
+    name = type(self).__name__
+    if (name, "_sf") in INHERITED:
+        return INHERITED[name, "_sf"](self, x, *args)
+    if name in TAILS:
+        return TAILS[name](np.floor(x), *map(floating, args))
+    return _added_up(self, True, x, *args) if hasattr(self, "pmf") and _adds_up(self) else 1 - self._cdf(x, *args)
 
 
 for _name in ("hypergeom_gen", "skellam_gen"):
     answers(Late(f"stats._discrete_distns:{_name}._cdf"))(discrete_cdf)
-for _name, _of in (("_sf", discrete_sf), ("_logcdf", lambda *given: np.log(discrete_cdf(*given))),
-                   ("_logsf", lambda *given: np.log(discrete_sf(*given)))):
+for _name, _of in (("_sf", chance_above), ("_logcdf", lambda *given: np.log(discrete_cdf(*given))),
+                   ("_logsf", lambda *given: np.log(chance_above(*given)))):
     answers(Late(f"stats._discrete_distns:hypergeom_gen.{_name}"))(_of)
 
 
@@ -551,18 +586,15 @@ def expect_of_integers(
     return _expect(self, func, (lb, ub), *args, loc=loc)
 
 
-def _inherited(name: str) -> None:
-    """Let a method of all distributions be another one of some."""
-    method = Late(f"{INFRASTRUCTURE}:rv_continuous.{name}")
-
-    @answers(method)
-    def run(self: Any, *args: Any) -> Any:
-        found = INHERITED.get((type(self).__name__, name))
-        return method.function.run((self, *args), {}, traced=True) if found is None else found(self, *args)
+CDF = Late(f"{INFRASTRUCTURE}:rv_continuous._cdf")
 
 
-for _name in ("_cdf", "_sf"):
-    _inherited(_name)
+@answers(CDF)
+def continuous_cdf(self: Any, x: Any, *args: Any) -> Any:
+    """Return an integral of the density, where it is known how to take it."""
+    found = INHERITED.get((type(self).__name__, "_cdf"))
+    return CDF.function.run((self, x, *args), {}, traced=True) if found is None else found(self, x, *args)
+
 
 for _kind, _names in (
     ("rv_continuous", ("ppf", "isf")), ("rv_discrete", ("ppf", "isf")), ("rv_generic", ("stats", "moment", "entropy")),

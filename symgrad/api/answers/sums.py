@@ -37,7 +37,8 @@ def _poisson_mixture(term: Callable[..., Any]) -> Callable[..., Any]:
         x, *degrees, nc = floats(x, *shapes)
         middle, most = stop_gradient((0.5 * nc, 0.5 * nc + np.sqrt(nc * x * np.maximum(1, degrees[0]))))
         middle = np.where((x > 0) & (x < np.inf), np.floor(middle), np.nan)
-        return series_between(weighted, middle, 0 * nc, np.floor(most + 40 * np.sqrt(most) + 300), nc, x, *degrees)
+        found = series_between(weighted, middle, 0 * nc, np.floor(most + 40 * np.sqrt(most) + 300), nc, x, *degrees)
+        return np.where(x == 0, 0, found)  # as SciPy: the density of ncf may be asked for at the end of its support
 
     return mixture
 
