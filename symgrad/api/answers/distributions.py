@@ -75,7 +75,7 @@ def _own(dist: Any, name: str, *args: Any, **keywords: Any) -> Any:
     return _tried(formula, *args, **keywords) if known else None
 
 
-ROOTS = frozenset([(f"{name}_gen", "_ppf") for name in ("nct", "ncx2", "ncf")])
+ROOTS = frozenset([("ksone_gen", "_isf"), *[(f"{name}_gen", "_ppf") for name in ("ksone", "nct", "ncx2", "ncf")]])
 """Quantiles that SciPy computes: the root of the distribution function has more derivatives."""
 
 
@@ -411,7 +411,8 @@ def _sums(
 def _falls(sizes: Any, total: Any) -> Any:
     """Whether what follows a block of terms has no digit: by the largest of its halves."""
     before, after = np.max(sizes[..., : _BLOCK // 2], axis=-1), np.max(sizes[..., _BLOCK // 2 :], axis=-1)
-    return (total == 0) | ((after < before) & (_BLOCK * after * after <= 1e-13 * total * (before - after)))
+    share = _BLOCK * after / np.where(total > 0, total, 1)  # a square of them may be 0
+    return (total == 0) | ((after < before) & (share * after <= 1e-13 * (before - after)))
 
 
 def _sum_over_integers(dist: Any, function: Callable[..., Any], *shapes: Any) -> Any:

@@ -115,7 +115,7 @@ def _smirnov(_self: Any, x: Any, n: Any) -> Any:
 def _smirnov_density(self: Any, x: Any, n: Any) -> Any:
     x, n = floats(x, n)
     _, pull = vjp(lambda x: _smirnov(self, x, n), x)
-    return -pull(np.ones_like(x))[0]
+    return np.where(x == 0, 1, np.where(x == 1, 0, -pull(np.ones_like(x))[0]))
 
 
 # -- the noncentral hypergeometric distributions: A. Fog, Commun. Stat. Simul. Comput. 37 (2008)

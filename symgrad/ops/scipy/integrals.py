@@ -53,6 +53,11 @@ def _hypergeometric_density(_self: Any, x: Any, a: Any, b: Any, c: Any, z: Any) 
     return value - log_integral(*_hypergeometric(a, b, c, z))
 
 
+def _hypergeometric_moment(_self: Any, n: Any, a: Any, *given: Any) -> Any:
+    a, *given = _arrays(a, *given)
+    return np.exp(log_integral(*_hypergeometric(a + n, *given)) - log_integral(*_hypergeometric(a, *given)))
+
+
 def _of(density: Callable[..., Any], place: Callable[[Any], Any], sign: int) -> Callable[..., Any]:
     """Make a distribution function of the density of a place."""
 
@@ -209,6 +214,7 @@ _FORMULAS: dict[str, dict[str, Callable[..., Any]]] = {
         "_logpdf": _inverse_gaussian_density, "_cdf": _of(_inverse_gaussian, np.log, 1),
         "_sf": _of(_inverse_gaussian, np.log, -1)},
     "gausshyper": {
+        "_munp": _hypergeometric_moment,
         "_pdf": lambda *given: np.exp(_hypergeometric_density(*given)),
         "_cdf": _of(_hypergeometric, lambda x: np.log(x) - np.log1p(-x), 1),
         "_sf": _of(_hypergeometric, lambda x: np.log(x) - np.log1p(-x), -1)},
