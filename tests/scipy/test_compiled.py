@@ -7,6 +7,7 @@ import re
 from functools import cache
 from typing import Any
 
+import mpmath as mp
 import numpy as np
 import pytest
 import scipy.special
@@ -58,6 +59,24 @@ def every(names: Any) -> Any:
 
 def flat(values: Any) -> list[Any]:
     return [np.asarray(x) for value in values for x in (value if isinstance(value, tuple) else (value,))]
+
+
+@pytest.mark.parametrize("name", ["kv", "kve", "iv", "ive"])
+def test_derivatives_by_the_order(name: str) -> None:
+    """To second order, against mpmath."""
+    function, of = getattr(scipy.special, name), mp.besselk if name[0] == "k" else mp.besseli
+    sign = {"kve": 1, "ive": -1}.get(name, 0)
+    slope = sg.grad(lambda v, x: np.sum(function(v, x)), options=PLAIN)
+    bend = sg.grad(lambda v, x: np.sum(slope(v, x)), options=PLAIN)
+    v = np.array([0.0, 0.3, 2.5, -1.3, 40.0, 0.25, 100.0, -0.4])
+    x = np.array([1.0, 0.7, 1e-8, 4.0, 3.0, 200.0, 100.0, 0.01])
+    with mp.workdps(40):
+        def exact(order: int) -> list[float]:
+            return [float(mp.diff(lambda u, b=b: of(u, mp.mpf(b)) * mp.exp(sign * b), a, order))
+                    for a, b in zip(v, x, strict=True)]
+
+        np.testing.assert_allclose(slope(v, x), exact(1), rtol=1e-11, atol=1e-300)
+        np.testing.assert_allclose(bend(v, x), exact(2), rtol=1e-11)
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
