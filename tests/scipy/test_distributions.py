@@ -406,7 +406,7 @@ LIMITS: dict[str, tuple[Any, Any, float]] = {
     "geninvgauss.logpdf": (lambda p: st.geninvgauss.logpdf(0.4, p, 1e-3), lambda p: (
         (p - 1) * mp.log(0.4) - mp.mpf(1e-3) * (0.4 + 1 / mp.mpf(0.4)) / 2 - mp.log(2 * mp.besselk(p, 1e-3))), -2.5),
     "ncx2.pdf by df": (lambda df: st.ncx2.logpdf(40.0, df, 30.0), lambda df: (
-        -mp.log(2) - 35 + (df / 4 - 0.5) * mp.log(mp.mpf(40) / 30) + mp.log(mp.besseli(df / 2 - 1, mp.sqrt(1200)))), 0.7),
+        (df / 4 - 0.5) * mp.log(mp.mpf(40) / 30) + mp.log(mp.besseli(df / 2 - 1, mp.sqrt(1200)) / 2) - 35), 0.7),
 }
 
 

@@ -70,7 +70,7 @@ def _tried(formula: Callable[..., Any], *args: Any, for_all: bool = True, **keyw
 def _own(dist: Any, name: str, *args: Any, **keywords: Any) -> Any:
     """Call a distribution's own formula, where there is one that can be traced."""
     key = type(dist).__name__, name
-    known = key in INHERITED or _has(dist, name) and key not in ROOTS
+    known = key in INHERITED or (_has(dist, name) and key not in ROOTS)
     formula = partial(INHERITED[key], dist) if key in INHERITED else getattr(dist, name)
     return _tried(formula, *args, **keywords) if known else None
 

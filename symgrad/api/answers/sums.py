@@ -61,7 +61,7 @@ MOST = 128
 
 
 def _splines(x: Any, n: Any) -> Any:
-    """Return the densities of n uniform variables' sum at x, x - 1, x - 2, ... by M. Cox's and C. de Boor's recurrence."""
+    """Return the densities of n uniform variables' sum at x, x - 1, x - 2, ... by Cox's and de Boor's recurrence."""
     place = x[..., None] - np.arange(MOST + 2.0)
     last = np.zeros_like(place[..., :1])
 
@@ -101,7 +101,7 @@ def _uniform_chance_slope(primals: Any, tangents: Any) -> Any:
 
 
 def _smirnov(_self: Any, x: Any, n: Any) -> Any:
-    """Return the chance of a larger one: Z. Birnbaum, F. Tingey, Ann. Math. Stat. 22 (1951), a sum of positive terms."""
+    """Return the chance of a larger one by positive terms: Z. Birnbaum, F. Tingey, Ann. Math. Stat. 22 (1951)."""
     x, n = floats(x, n)
 
     def term(j: Any, x: Any, n: Any) -> Any:

@@ -1,4 +1,7 @@
-"""SciPy's distributions that are integrals over a line: of their density, or over the width of a normal distribution."""
+"""SciPy's distributions that are integrals over a line: of a density, or over the width of a normal distribution.
+
+Pearson's and Hosking's are here as well, whose shape parameters may be 0.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +13,16 @@ import numpy as np
 
 from symgrad.ops.declare.forms import Late, answers
 from symgrad.ops.elementwise.quadrature import chance, log_integral, mean
-from symgrad.ops.elementwise.selection import piecewise
-from symgrad.ops.elementwise.special import gammainc, gammaincc, gammaln, log_cosh, log_expit, log_ndtr, power_less_one, root_of_one_more
+from symgrad.ops.elementwise.special import (
+    gammainc,
+    gammaincc,
+    gammaln,
+    log_cosh,
+    log_expit,
+    log_ndtr,
+    power_less_one,
+    root_of_one_more,
+)
 from symgrad.ops.numpy.reductions import floating
 from symgrad.ops.scipy.special import LARGE, stirling_rest
 
@@ -19,7 +30,7 @@ ROOT = math.log(2 * math.pi) / 2
 
 
 def _arrays(*given: Any) -> list[Any]:
-    return np.broadcast_arrays(*map(floating, given))
+    return list(np.broadcast_arrays(*map(floating, given)))
 
 
 # -- densities of a logarithm or of log(x / (1 - x))
@@ -53,17 +64,17 @@ def _hypergeometric_density(_self: Any, x: Any, a: Any, b: Any, c: Any, z: Any) 
     return value - log_integral(*_hypergeometric(a, b, c, z))
 
 
-def _hypergeometric_moment(_self: Any, n: Any, a: Any, *given: Any) -> Any:
-    a, *given = _arrays(a, *given)
-    return np.exp(log_integral(*_hypergeometric(a + n, *given)) - log_integral(*_hypergeometric(a, *given)))
+def _hypergeometric_moment(_self: Any, n: Any, *given: Any) -> Any:
+    a, *rest = _arrays(*given)
+    return np.exp(log_integral(*_hypergeometric(a + n, *rest)) - log_integral(*_hypergeometric(a, *rest)))
 
 
 def _of(density: Callable[..., Any], place: Callable[[Any], Any], sign: int) -> Callable[..., Any]:
     """Make a distribution function of the density of a place."""
 
-    def function(_self: Any, x: Any, *given: Any) -> Any:
-        x, *given = _arrays(x, *given)
-        return chance(density(*given)[0], place(x), sign)
+    def function(_self: Any, *given: Any) -> Any:
+        x, *shapes = _arrays(*given)
+        return chance(density(*shapes)[0], place(x), sign)
 
     return function
 
@@ -97,24 +108,18 @@ def _student(x: Any, df: Any, nc: Any) -> tuple[Any, ...]:
     return lambda s: df * (s - 0.5 * np.expm1(2 * s)), lambda s: x * np.exp(s) - nc, *ends
 
 
-def _only(formulas: dict[str, Callable[..., Any]], *names: str) -> dict[str, Callable[..., Any]]:
-    return {name: formulas[name] for name in names}
+def _mixture(parts: Callable[..., Any], turn: float, kind: str) -> Callable[..., Any]:
+    """Make a function of a mixture of normal distributions, whose deviation is divided by ``exp(-turn t)``."""
+    part: Callable[[Any, Any], Any] = {
+        "pdf": lambda t, z: turn * t - 0.5 * z * z - ROOT, "cdf": lambda _, z: log_ndtr(z),
+        "sf": lambda _, z: log_ndtr(-z)}[kind[-3:].strip("_")]
 
+    def function(_self: Any, *given: Any) -> Any:
+        weight, deviation, low, high = parts(*_arrays(*given))
+        log = _mixed(weight, lambda t: part(t, deviation(t)), low, high)
+        return log if "log" in kind else np.exp(log)
 
-def _mixture(parts: Callable[..., Any], turn: float) -> dict[str, Callable[..., Any]]:
-    """Return the formulas of a mixture of normal distributions, whose deviations grow as ``exp(turn t)``."""
-
-    def of(part: Callable[[Any, Any], Any]) -> Callable[..., Any]:
-        def log_mean(_self: Any, *given: Any) -> Any:
-            weight, deviation, low, high = parts(*_arrays(*given))
-            return _mixed(weight, lambda t: part(t, deviation(t)), low, high)
-
-        return log_mean
-
-    logs = {"pdf": of(lambda t, z: turn * t - 0.5 * z * z - ROOT), "cdf": of(lambda _, z: log_ndtr(z)),
-            "sf": of(lambda _, z: log_ndtr(-z))}
-    plain = {f"_{name}": (lambda *given, log=log: np.exp(log(*given))) for name, log in logs.items()}
-    return {**plain, **{f"_log{name}": log for name, log in logs.items()}}
+    return function
 
 
 def _landau(kind: str) -> Callable[..., Any]:
@@ -157,7 +162,8 @@ def _log_beyond_line(z: Any) -> Any:
     near = np.abs(z) < 0.5
     small, large = np.where(near, z, 0), np.where(near, 1, z)
     inverse = 1 / (2 + small)
-    square, total = np.square(small * inverse), 0.0
+    square: Any = np.square(small * inverse)
+    total: Any = 0.0
     for k in range(41, 1, -2):
         total = 1 / k + square * total
     return np.where(near, 2 * small * inverse**3 * total - inverse, (np.log1p(large) - large) / np.square(large))
@@ -209,27 +215,6 @@ def _hosking_ends(_self: Any, h: Any, k: Any) -> tuple[Any, Any]:
     return low, np.where(k > 0, 1 / k, np.inf)
 
 
-_FORMULAS: dict[str, dict[str, Callable[..., Any]]] = {
-    "geninvgauss": {
-        "_logpdf": _inverse_gaussian_density, "_cdf": _of(_inverse_gaussian, np.log, 1),
-        "_sf": _of(_inverse_gaussian, np.log, -1)},
-    "gausshyper": {
-        "_munp": _hypergeometric_moment,
-        "_pdf": lambda *given: np.exp(_hypergeometric_density(*given)),
-        "_cdf": _of(_hypergeometric, lambda x: np.log(x) - np.log1p(-x), 1),
-        "_sf": _of(_hypergeometric, lambda x: np.log(x) - np.log1p(-x), -1)},
-    "genhyperbolic": _only(_mixture(_hyperbolic, -0.5), "_logpdf", "_pdf", "_cdf", "_sf"),
-    "norminvgauss": _only(_mixture(
-        lambda x, a, b: _hyperbolic(x, np.full_like(x, -0.5), a, b), -0.5), "_cdf", "_sf"),
-    "nct": _only(_mixture(_student, 1), "_pdf", "_cdf", "_sf"),
-    "landau": {f"_{kind}": _landau(kind) for kind in ("pdf", "cdf", "sf")},
-    "pearson3": {
-        "_logpdf": _pearson_log_density, "_pdf": lambda *given: np.exp(_pearson_log_density(*given)),
-        "_cdf": _pearson(1), "_sf": _pearson(-1)},
-    "kappa4": {
-        "_logcdf": _hosking_log, "_ppf": _hosking_quantile, "_get_support": _hosking_ends,
-        "_logpdf": lambda self, x, h, k: (1 - k) * root_of_one_more(-x, k) + (1 - h) * _hosking_log(self, x, h, k)},
-}
 def _mises_moments(_self: Any, kappa: Any, **_: Any) -> tuple[Any, ...]:
     """Return them by means of x^2 and x^4 from 0 to pi, over t with ``x / (pi - x) = exp(pi sinh(t))``."""
     kappa = floating(kappa)
@@ -239,14 +224,38 @@ def _mises_moments(_self: Any, kappa: Any, **_: Any) -> tuple[Any, ...]:
         turn = np.sin(0.5 * math.pi * np.exp(log_expit(place)))
         return log_expit(place) + log_expit(-place) + log_cosh(t) - 2 * kappa[..., None] * np.square(turn)
 
-    second, fourth = [mean(lambda t, n=n: np.exp(n * log_expit(math.pi * np.sinh(t))), logarithm, -5 + 0 * kappa,
-                           5 + 0 * kappa) for n in (2, 4)]
+    def moment(n: int) -> Any:
+        return mean(lambda t: np.exp(n * log_expit(math.pi * np.sinh(t))), logarithm, -5 + 0 * kappa, 5 + 0 * kappa)
+
+    second, fourth = moment(2), moment(4)
     return 0.0, math.pi**2 * second, 0.0, fourth / np.square(second) - 3
 
 
-INHERITED: dict[tuple[str, str], Callable[..., Any]] = {
-    ("vonmises_gen", "_stats"): _mises_moments, **{(f"{name}_gen", method): _FORMULAS[name].pop(method)
-    for name, method in (("gausshyper", "_cdf"), ("gausshyper", "_sf"), ("geninvgauss", "_sf"), ("norminvgauss", "_cdf"))}}
+_FORMULAS: dict[str, dict[str, Callable[..., Any]]] = {
+    "geninvgauss": {
+        "_logpdf": _inverse_gaussian_density, "_cdf": _of(_inverse_gaussian, np.log, 1),
+        "_sf": _of(_inverse_gaussian, np.log, -1)},
+    "gausshyper": {
+        "_munp": _hypergeometric_moment,
+        "_pdf": lambda *given: np.exp(_hypergeometric_density(*given)),
+        "_cdf": _of(_hypergeometric, lambda x: np.log(x) - np.log1p(-x), 1),
+        "_sf": _of(_hypergeometric, lambda x: np.log(x) - np.log1p(-x), -1)},
+    "genhyperbolic": {kind: _mixture(_hyperbolic, -0.5, kind) for kind in ("_logpdf", "_pdf", "_cdf", "_sf")},
+    "norminvgauss": {kind: _mixture(lambda x, a, b: _hyperbolic(x, np.full_like(x, -0.5), a, b), -0.5, kind)
+                     for kind in ("_cdf", "_sf")},
+    "nct": {kind: _mixture(_student, 1, kind) for kind in ("_pdf", "_cdf", "_sf")},
+    "landau": {f"_{kind}": _landau(kind) for kind in ("pdf", "cdf", "sf")},
+    "pearson3": {
+        "_logpdf": _pearson_log_density, "_pdf": lambda *given: np.exp(_pearson_log_density(*given)),
+        "_cdf": _pearson(1), "_sf": _pearson(-1)},
+    "kappa4": {
+        "_logcdf": _hosking_log, "_ppf": _hosking_quantile, "_get_support": _hosking_ends,
+        "_logpdf": lambda self, x, h, k: (1 - k) * root_of_one_more(-x, k) + (1 - h) * _hosking_log(self, x, h, k)},
+}
+INHERITED: dict[tuple[str, str], Callable[..., Any]] = {("vonmises_gen", "_stats"): _mises_moments, **{
+    (f"{name}_gen", method): _FORMULAS[name].pop(method)
+    for name, method in (
+        ("gausshyper", "_cdf"), ("gausshyper", "_sf"), ("geninvgauss", "_sf"), ("norminvgauss", "_cdf"))}}
 """Of which SciPy has what is true of every distribution: an integral of the density, or 1 less the other one."""
 
 for _name, _formulas in _FORMULAS.items():

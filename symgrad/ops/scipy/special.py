@@ -80,7 +80,7 @@ def _log_quotient(a: Any, b: Any) -> Any:
 
 
 def stirling_rest(inverse: Any) -> Any:
-    """Return what ``log(gamma(x))`` has beside ``(x - 1 / 2) log(x) - x + log(2 pi) / 2``, by 1 / x, from `LARGE` on."""
+    """Return what ``log(gamma(x))`` has beside ``(x - 1/2) log(x) - x + log(2 pi) / 2``, by 1 / x, from `LARGE` on."""
     square = inverse * inverse
     total = 0.0
     for over in (-360360 / 691, 1188, -1680, 1260, -360, 12):

@@ -297,7 +297,7 @@ def rel_breitwigner_cdf(_self: Any, x: Any, rho: Any) -> Any:
 
 
 def _sum_of_powers(a: Any, first: Any, last: Any) -> Any:
-    """Return the sum of ``k^-a`` from one integer to another: of 16 terms, and of others by Euler and Maclaurin's formula.
+    """Return the sum of ``k^-a`` from one integer to another: of 16 terms, and of others by Euler and Maclaurin.
 
     DLMF 2.10.1; the terms with Bernoulli's numbers fall as fast as those of the zeta function.
     """
@@ -322,7 +322,7 @@ answers(Late("special._ufuncs._normalized_gen_harmonic", 4))(lambda first, last,
 
 @answers(Late("stats._stats_pythran._poisson_binom"))
 def poisson_binomial(k: Any, p: Any, kind: str) -> Any:
-    """Return the coefficients of the product of ``1 - p + p z``, or their sums, where SciPy takes a Fourier transform."""
+    """Return the coefficients of the product of ``1 - p + p z``, or their sums: SciPy takes a Fourier transform."""
     terms = [np.ones_like(p[0])]
     for one in p:
         terms = [(1 - one) * low + one * high for low, high in zip((*terms, 0), (0, *terms), strict=True)]
