@@ -500,6 +500,14 @@ def test_quantiles_and_sums_in_c() -> None:
     np.testing.assert_allclose(sg.jit(st.poisson.ppf)(q, 4 * k), st.poisson.ppf(q, 4 * k))
     np.testing.assert_allclose(sg.jit(st.poisson.entropy)(50 * k), st.poisson.entropy(50 * k), rtol=1e-9)
 
+    x, shapes = np.array([0.4, 1.5, 9.0]), np.array([2.3, 1.5, 0.5])
+    for call in (st.geninvgauss.cdf, lambda x, p, b: st.nct.sf(x, p, b), lambda x, p, b: st.ncf.logcdf(x, p, b, 1.0),
+                 lambda x, p, b: st.skellam.cdf(np.floor(x), p, b), lambda x, p, b: st.zipfian.sf(np.floor(x), p, 20)):
+        one, other = [sg.value_and_grad(lambda s, call=call: np.sum(call(x, s[0], s[1])), options=options)(shapes)
+                      for options in (sg.Options(), INTERPRETED)]
+        np.testing.assert_allclose(one[0], other[0], rtol=1e-12)
+        np.testing.assert_allclose(one[1], other[1], rtol=1e-10)
+
     def thrice(k: Any) -> Any:
         return sg.scan(lambda x, _: (x + st.exponnorm.ppf(0.3, x * x + 1), None), k, None, length=3)[0]
 
