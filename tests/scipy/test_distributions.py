@@ -171,7 +171,13 @@ def agrees(name: str, found: dict[str, str], page: list[str]) -> None:
             assert kind == said, f"{name}.{method} is {kind}, and the page says {said}"
 
 
-@pytest.mark.parametrize("name", some(EXAMPLES, of=3))
+HEAVY = ("betabinom", "betanbinom", "nchypergeom_fisher", "ncf", "ncx2")
+"""Sums of which second derivatives are long programs: tried at night."""
+
+
+@pytest.mark.parametrize("name", [
+    *some([name for name in EXAMPLES if name not in HEAVY], of=3),
+    *[pytest.param(name, marks=pytest.mark.nightly) for name in HEAVY]])
 def test_values_and_derivatives(name: str) -> None:
     agrees(name, answered(name), rows("## Distributions\n").get(name, ["-"] * len(CONTINUOUS)))
 
@@ -260,7 +266,7 @@ def _summary(name: str, method: str) -> str:
 
 
 BY_DAY = frozenset({
-    "alpha", "boltzmann", "cauchy", "crystalball", "hypergeom", "invgauss", "lomax", "nbinom", "ncx2", "t"})
+    "alpha", "boltzmann", "cauchy", "crystalball", "hypergeom", "invgauss", "landau", "lomax", "nbinom", "t"})
 """One of each way: SciPy's formulas, a root, a sum over quantiles or integers, a refusal. All are tried at night."""
 
 
@@ -501,12 +507,13 @@ def test_quantiles_and_sums_in_c() -> None:
     np.testing.assert_allclose(sg.jit(st.poisson.entropy)(50 * k), st.poisson.entropy(50 * k), rtol=1e-9)
 
     x, shapes = np.array([0.4, 1.5, 9.0]), np.array([2.3, 1.5, 0.5])
-    for call in (st.geninvgauss.cdf, lambda x, p, b: st.nct.sf(x, p, b), lambda x, p, b: st.ncf.logcdf(x, p, b, 1.0),
-                 lambda x, p, b: st.skellam.cdf(np.floor(x), p, b), lambda x, p, b: st.zipfian.sf(np.floor(x), p, 20)):
-        one, other = [sg.value_and_grad(lambda s, call=call: np.sum(call(x, s[0], s[1])), options=options)(shapes)
-                      for options in (sg.Options(), INTERPRETED)]
-        np.testing.assert_allclose(one[0], other[0], rtol=1e-12)
-        np.testing.assert_allclose(one[1], other[1], rtol=1e-10)
+
+    def several(s: Any) -> Any:
+        return np.sum(st.geninvgauss.cdf(x, s[0], s[1])) + np.sum(st.zipfian.sf(np.floor(x), s[0], 20))
+
+    one, other = [sg.value_and_grad(several, options=options)(shapes) for options in (sg.Options(), INTERPRETED)]
+    np.testing.assert_allclose(one[0], other[0], rtol=1e-12)
+    np.testing.assert_allclose(one[1], other[1], rtol=1e-10)
 
     def thrice(k: Any) -> Any:
         return sg.scan(lambda x, _: (x + st.exponnorm.ppf(0.3, x * x + 1), None), k, None, length=3)[0]

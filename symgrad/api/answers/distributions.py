@@ -452,7 +452,9 @@ def _added_up(dist: Any, above: bool, x: Any, *shapes: Any) -> Any:
 
     found = series_between(term, ends[0] if above else ends[1], *ends, *shapes, directions=(1 if above else -1,))
     found = found + stop_gradient(np.clip(found, 0, 1) - found)  # what is rounded beyond 1 keeps its slope
-    return np.where(np.isnan(found), 1 - dist._cdf(x, *shapes), found) if above else found  # noqa: SLF001
+    if above and dist.b == np.inf and not _has(dist, "_get_support"):  # of a tail without an end
+        return np.where(np.isnan(found), 1 - dist._cdf(x, *shapes), found)  # noqa: SLF001
+    return found
 
 
 @answers(Late(f"{INFRASTRUCTURE}:rv_discrete._cdf"))

@@ -41,7 +41,6 @@ from symgrad.errors import (
 )
 from symgrad.ir.index import shapes
 from symgrad.ir.index.shapes import is_static
-from symgrad.ops import load
 from symgrad.ops.arrays.joining import lift
 from symgrad.ops.arrays.views import broadcast_to, reshape
 from symgrad.ops.declare.forms import ANSWERS, INSIDE, LOOPS, SCIPYS, answer_scipy, shape_of
@@ -866,7 +865,9 @@ def _library_rows() -> Iterator[Row]:
     found = _Installed.libraries
     _Installed.looked = len(sys.modules)
     if not found:
-        load()  # what answers is asked once for each module: all of it has to be declared
+        from symgrad.trace.trace import prepare
+
+        prepare()  # what answers is asked once for each module: all of it has to be declared, that of modes, too
     answer_scipy()
     for name in ("numpy", *_POLYNOMIALS, *_PUBLIC, *_CLASSES, *_met):
         if name not in found and name in sys.modules:
