@@ -53,9 +53,9 @@ def array_bound_as_a_default(x, y, make=np.array):
     return make([x, y])
 
 
-@refused(ConcretizationError, "scipy.stats.geninvgauss.pdf", "its formula of np.*")
+@refused(UnsupportedError, "scipy.stats.studentized_range.pdf", "its formula of np.*")
 def a_pdf_in_compiled_code(x, y):
-    return scipy.stats.geninvgauss.pdf(x, 2.0, 1.0)
+    return scipy.stats.studentized_range.pdf(x, 3.0, 10.0)
 
 
 @refused(ConcretizationError, "numpy.ma.MaskedArray", "np.where(mask, fill, data)")
