@@ -191,12 +191,12 @@ def copies_of(nodes: Sequence[Node], begin: int, period: int, copies: int) -> tu
 
 def uneven(
     nodes: Sequence[Node], words: Any, least: int, most: int = 0,
-) -> Iterator[tuple[Sequence[int], Copies]]:
+) -> Iterator[tuple[Sequence[int], Copies, Iterator[tuple[Sequence[int], Copies]]]]:
     """Yield repeats whose copies lack nodes that equal others: where each begins, and all with these in their places.
 
-    They have more than `most` nodes. What all copies have shows where each begins. A node that is missing is what the
-    nodes that read it elsewhere read. What no one reads of the last copies is made for nothing: it is a loop all the
-    same.
+    Behind these come others of as many copies of the same code. They have more than `most` nodes. What all copies have
+    shows where each begins. A node that is missing is what the nodes that read it elsewhere read. What no one reads of
+    the last copies is made for nothing: it is a loop all the same.
     """
     count = np.bincount(words)[words]
     apart = ~np.array([isinstance(node.op, Result) for node in nodes])
@@ -207,7 +207,8 @@ def uneven(
             continue
         common = np.flatnonzero(((count == often) & apart) | (some & (fewer > 0)))
         period = len({*words[common].tolist()})
-        first, copies = max(_runs(words[common], period), key=itemgetter(1), default=(0, 0))
+        runs = _runs(words[common], period)
+        first, copies = max(runs, key=itemgetter(1), default=(0, 0))
         begins = common[first : first + copies * period : period].tolist()
         if copies < FEWEST or not enough(copies, nodes[begins[0] : begins[1]], least):
             continue
@@ -217,11 +218,15 @@ def uneven(
         whole_last = np.array_equal(words[begins[0] : begins[1]], words[begins[-1] : begins[-1] + length])
         if whole_last and len({b - a for a, b in pairwise(begins)}) == 1:
             continue  # they are all alike
-        led = _led(begins, words, {*words[common].tolist()}, length)
+        others = [common[k : k + n * period : period].tolist() for k, n in runs if n == copies and k != first]
+        pattern = {*words[common].tolist()}
+        led = _led(begins, words, pattern, length)
         for starts in (begins, led) if led != begins else (begins,):
             filled = _filled(_named_nodes(nodes, words, starts))
             if filled is not None and len({node for copy in filled for node in copy}.intersection(nodes)) > most:
-                yield starts, filled
+                alike = others if starts is begins else [_led(own, words, pattern, length) for own in others]
+                every = ((own, _filled(_named_nodes(nodes, words, own))) for own in alike)
+                yield starts, filled, ((own, copies) for own, copies in every if copies is not None)
 
 
 def _led(begins: Sequence[int], words: Any, common: Collection[int], most: int) -> list[int]:
@@ -238,13 +243,15 @@ def _led(begins: Sequence[int], words: Any, common: Collection[int], most: int) 
 
 def _named_nodes(nodes: Sequence[Node], words: Any, starts: Sequence[int]) -> list[dict[CopyName, Node]]:
     """Return of each copy its nodes by their word, the array that a slice is of, and how often such came before."""
+    last = min(len(nodes), starts[-1] + 2 * max(b - a for a, b in pairwise(starts)))  # it has no more than the others
     arrays = np.array([
-        node.inputs[0].number if node.op is slice_ and isinstance(node.inputs[0].op, Leaf) else 0 for node in nodes
+        node.inputs[0].number if node.op is slice_ and isinstance(node.inputs[0].op, Leaf) else 0
+        for node in nodes[starts[0] : last]
     ])
     known: dict[bytes, list[CopyName]] = {}  # most copies are alike
     found = []
-    for first, end in pairwise([*starts, len(nodes)]):
-        pairs = np.stack((words[first:end], arrays[first:end]))
+    for first, end in pairwise([*starts, last]):
+        pairs = np.stack((words[first:end], arrays[first - starts[0] : end - starts[0]]))
         names = known.get(pairs.tobytes())
         if names is None:
             often: Counter[tuple[int, int]] = Counter()

@@ -13,7 +13,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import product
+from itertools import chain, product
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -97,7 +97,7 @@ class _RepeatLoop:
         state: for each carried value its place in a copy, how many copies back it is read, and where it begins.
         reads: for each operand of a place in a copy, what it is there.
         wanted: the nodes of copies that others read.
-        asks: whether guards look at some of them.
+        asks: whether guards look at some of them, and may look at none without copies at the ends.
         why: where it is no loop, the node that is why, and what is wrong with it.
     """
 
@@ -172,12 +172,11 @@ class _RepeatLoop:
 
         A few steps on large arrays stay side by side, and so do a few layers with large weights.
         """
-        own, ends = self.own, self.own.intersection(program.outputs)
-        others: dict[Node, list[Node]] = defaultdict(list)
-        for one in program.nodes():
-            for node in dict.fromkeys(one.inputs) if one not in own else ():
-                if node in own:
-                    others[node].append(one)
+        uses = _uses(program)
+        own, ends = self.own, uses.ends.intersection(self.own)
+        others = {
+            node: found for node in own if (found := [one for one in uses.readers.get(node, ()) if one not in own])
+        }
         self.wanted = {*others} | ends
         asked = {
             node: found for node, readers in others.items()
@@ -187,6 +186,7 @@ class _RepeatLoop:
         if any(node.dtype is SEVERAL for node in self.wanted) or len(self.moving) == len(self.copies[-1]):
             return False
         if asked and any(map(may_fail, self.copies[-1])):
+            self.asks = all(map(asked.keys().isdisjoint, self.copies[PEELED:-PEELED]))  # at the ends alone
             return False  # it would fail where a guard of an earlier copy leads elsewhere
         used = {node for node, readers in others.items() if not all(one.op.decides for one in readers)} | ends
         every = [(column, [asked.get(node) for node in column]) for column in zip(*self.copies, strict=True)]
@@ -206,20 +206,19 @@ class _RepeatLoop:
         if large and len(own) <= STRAIGHT_NODES and all(isinstance(node.op, Elementwise) for node in self.copies[-1]):
             return False  # one sweep over memory serves all steps
         rows = sum([1 + len(own_runs) for own_runs in runs])
-        joins, parts = _joins(program)
-        in_turn = self._in_turn(parts)
+        in_turn = self._in_turn(uses)
         put_together = sum([  # as rows that follow each other, they are one array
-            node not in ends and joins.issuperset(readers)
+            node not in ends and uses.joins.issuperset(readers)
             and (node in in_turn or all(one.op is assemble for one in readers))
             for node, readers in others.items()
         ])
         return 2 * (len(self.wanted) - one_each - put_together) + rows + 4 * len(self.moving) < len(own)
 
-    def _in_turn(self, parts: Sequence[Sequence[Node]]) -> set[Node]:
+    def _in_turn(self, uses: _Uses) -> set[Node]:
         """Return what is put together in the order of the steps."""
         places = {node: (j, k) for k, copy in enumerate(self.copies) for j, node in enumerate(copy)}
         found: set[Node] = set()
-        for own in parts:
+        for own in {id(own): own for node in places for own in uses.parts.get(node, ())}.values():
             for first, end in _row_runs([places.get(part) for part in own]):
                 found.update(own[first:end] if end > first + 1 else ())
         return found
@@ -238,50 +237,59 @@ def _part_of(part: Node, axis: int) -> Node:
     return part.inputs[0] if _is_row(part) and part.param("axes") == (axis,) else part
 
 
-class _Joined(NamedTuple):
-    """What a program puts together.
+class _Uses(NamedTuple):
+    """What becomes of a program's nodes.
 
     Attributes:
-        by: the nodes that do: rows that concatenations alone read, and sums that go on, as ``sum(values)``.
-        parts: for each concatenation and each such sum the values, in order.
+        readers: who reads a node.
+        ends: the outputs.
+        joins: what puts together: rows that concatenations alone read, and sums that go on, as ``sum(values)``.
+        parts: for each value that these take, all of such a concatenation or sum, in order.
     """
 
-    by: set[Node]
-    parts: list[list[Node]]
+    readers: dict[Node, list[Node]]
+    ends: set[Node]
+    joins: set[Node]
+    parts: dict[Node, list[list[Node]]]
 
 
-_joined_in: WeakKeyDictionary[Program, _Joined] = WeakKeyDictionary()
+_uses_in: WeakKeyDictionary[Program, _Uses] = WeakKeyDictionary()
 
 
-def _joins(program: Program) -> _Joined:
-    found = _joined_in.get(program)
-    if found is not None:
-        return found
-    by, parts = set[Node](), list[list[Node]]()
+def _uses(program: Program) -> _Uses:
+    known = _uses_in.get(program)
+    if known is not None:
+        return known
+    found = _uses_in[program] = _Uses(defaultdict(list), {*program.outputs}, set(), defaultdict(list))
+    parts: list[list[Node]] = []
     chains: dict[Node, tuple[list[Node], list[Node]]] = {}
-    others, row = {*program.outputs}, expand_dims
+    rows, row = {*program.outputs}, expand_dims
     for node in program.nodes():
         op, inputs = node.op, node.inputs
+        for one in dict.fromkeys(inputs):
+            found.readers[one].append(node)
         if op in _JOINING:
-            by.add(node)
+            found.joins.add(node)
             if _concatenates(node):
                 parts.append([_part_of(part, node.param("axis")) for part in inputs])
                 continue
         for one in inputs:
             if one.op is row:
-                others.add(one)
+                rows.add(one)
         if len(inputs) == len("xy") and inputs[0].op is op and isinstance(op, Elementwise):
             before, part = inputs
             if before.line == node.line:
                 nodes, values = chains[node] = chains.pop(before, ([before], [before.inputs[1]]))
                 nodes.append(node)
                 values.append(part)
-    by.difference_update([node for node in others if _is_row(node)])
+    found.joins.difference_update([node for node in rows if _is_row(node)])
     for nodes, values in chains.values():
         if len(nodes) >= FOLDED:
-            by.update(nodes)
+            found.joins.update(nodes)
             parts.append(values)
-    found = _joined_in[program] = _Joined(by, parts)
+    for own in parts:
+        for part in dict.fromkeys(own):
+            found.parts[part].append(own)
     return found
 
 
@@ -298,8 +306,8 @@ def _loops(program: Program, least: int) -> tuple[list[_RepeatLoop], list[Node]]
 
     What is made once comes first, or, where that gives a longer one, so does what all its copies read.
 
-    Where there are many come those with it that are like it, calls of the same code one after the other: each by itself
-    may have a copy more, but takes a look at all nodes.
+    With it come those that are like it, calls of the same code one after the other: to find each by itself takes a look
+    at all nodes. Of those whose copies are whole only where there are many, for each by itself may have a copy more.
     """
     once = made_once(program)
     every = in_front(program, once)
@@ -314,57 +322,93 @@ def _loops(program: Program, least: int) -> tuple[list[_RepeatLoop], list[Node]]
         own = np.array([known[node] for node in steps])
         other = repeats(steps, own, least)
         if other and other[0][1] == even[0][1] and other[0][2] > even[0][2]:  # the first copy is whole
-            larger = _longest_loop(program, steps, own, other, least)
+            larger, like = _longest_loop(program, steps, own, other, least)
             count = 0 if larger is None else len(larger.own)
-    loop = _longest_loop(program, nodes, words, even, least, count)
+    loop, alike = _longest_loop(program, nodes, words, even, least, count)
     if larger is not None and (loop is None or count > len(loop.own)):
-        return [larger], ordered
+        return [larger, *_apart(program, steps, larger, like, least)], ordered
     parts = [] if loop is not None else parts_apart(nodes, even, least)
-    loop = _longest_loop(program, nodes, words, parts, least) if parts else loop
-    if loop is None or len(even) + len(parts) < MANY_LOOPS:
-        return [] if loop is None else [loop], every
-    return [loop, *_alike(program, nodes, words, parts or even, loop, least, whole=not parts)], every
+    if parts:
+        loop, alike = _longest_loop(program, nodes, words, parts, least)
+    if loop is None:
+        return [], every
+    if len(even) + len(parts) >= MANY_LOOPS:
+        alike = chain(alike, _whole_alike(nodes, words, parts or even, loop, cut=bool(parts)))
+    return [loop, *_apart(program, nodes, loop, alike, least)], every
 
 
-def _alike(
-    program: Program, nodes: Sequence[Node], words: Any, even: Sequence[tuple[int, int, int]], loop: _RepeatLoop,
-    least: int, *, whole: bool,
-) -> list[_RepeatLoop]:
-    """Return further loops of the words of one, which stand apart from each other; `whole` ones between others."""
+def _whole_alike(
+    nodes: Sequence[Node], words: Any, even: Sequence[tuple[int, int, int]], loop: _RepeatLoop, *, cut: bool,
+) -> Iterator[tuple[Sequence[int], Copies]]:
+    """Yield where repeats of a loop's words begin, and their copies, but those between parts of such, unless cut."""
     place = {node: k for k, node in enumerate(nodes)}
-    taken = np.zeros(len(nodes), bool)
-    taken[[place[node] for node in (*loop.own, *loop.ahead) if node in place]] = True
     pattern = {*words[[place[node] for node in loop.copies[-1] if node in place]].tolist()}
-    found = []
     for start, period, copies in even:
         end = start + period * copies
         around = [words[max(0, start - period) : start].tolist(), words[end : end + period].tolist()]
         is_cut = any(len(some) == period and pattern.issuperset(some) for some in around)
-        if (whole and is_cut) or taken[start:end].any() or {*words[start:end].tolist()} != pattern:
-            continue
-        taken[start:end] = True
-        other = _longest_part(program, *copies_of(nodes, start, period, copies), place, least)
-        found += [other] if other is not None else []
+        if (cut or not is_cut) and {*words[start:end].tolist()} == pattern:
+            yield copies_of(nodes, start, period, copies)
+
+
+def _apart(
+    program: Program, nodes: Sequence[Node], loop: _RepeatLoop, repeats: Iterator[tuple[Sequence[int], Copies]],
+    least: int,
+) -> list[_RepeatLoop]:
+    """Return the loops among repeats that have no node of one, or of each other."""
+    place = {node: k for k, node in enumerate(nodes)}
+    taken = {*loop.own, *loop.ahead}
+    found = []
+    for begins, copies in repeats:
+        own = {node for copy in copies for node in copy if place.get(node, len(place)) >= begins[0]}
+        if taken.isdisjoint(own):
+            taken |= own
+            other = _longest_part(program, begins, copies, place, least)
+            found += [other] if other is not None else []
     return found
 
 
 def _longest_loop(
     program: Program, nodes: Sequence[Node], words: Any, even: Sequence[tuple[int, int, int]], least: int,
     more: int = 0,
-) -> _RepeatLoop | None:
-    """Find the longest repeat of more than so many nodes, or a longer one whose copies lack nodes."""
+) -> tuple[_RepeatLoop | None, Iterator[tuple[Sequence[int], Copies]]]:
+    """Find the longest repeat of more than so many nodes, or a longer one whose copies lack nodes.
+
+    Returns:
+        The loop, and others of the same code that have as many copies: where these begin, and they.
+    """
     place = {node: k for k, node in enumerate(nodes)}
     read = _read(program, place)
-    tried = (
-        _longest_part(program, *copies_of(nodes, start, period, copies), place, least)
-        for start, period, copies in even if period * copies > more and _may_pay(*read, start, period, copies)
-    )
-    found = next((loop for loop in tried if loop is not None), None)
+    found, run = None, (0, 0, 0)
+    vain: list[tuple[int, int, int]] = []  # loops that do not pay: several rounds of them at once pay no more
+    for one in even:
+        if one[1] * one[2] <= more or not _may_pay(*read, *one) or any(_in_rounds_of(one, other) for other in vain):
+            continue
+        cut = copies_of(nodes, *one)
+        found, run = _longest_part(program, *cut, place, least), one
+        if found is not None:
+            break
+        if _is_loop(*cut, place):
+            vain.append(one)
+    alike = (copies_of(nodes, *one) for one in _of_one_code(words, run, even))
     period, copies = even[0][1:] if even else (0, 0)
     most = max(more, period * copies) + (period // 2 if found or more else 0)  # half a copy may be made for nothing
-    other = [_longest_part(program, *one, place, least) for one in uneven(nodes, words, least, most)]
-    loops = [loop for loop in other if loop is not None]
-    return max(loops, key=lambda loop: (len(loop.copies), -len(loop.state)), default=found)
+    loops = [
+        (loop, others) for begins, filled, others in uneven(nodes, words, least, most)
+        if (loop := _longest_part(program, begins, filled, place, least)) is not None
+    ]
+    return max(loops, key=lambda one: (len(one[0].copies), -len(one[0].state)), default=(found, alike))
+
+
+def _of_one_code(
+    words: Any, run: tuple[int, int, int], even: Sequence[tuple[int, int, int]],
+) -> Iterator[tuple[int, int, int]]:
+    """Yield the other repeats of as many copies, of the same words."""
+    begin, *like = run
+    pattern = {*words[begin : begin + run[1]].tolist()}
+    for start, *own in even:
+        if own == like and start != begin and {*words[start : start + run[1]].tolist()} == pattern:
+            yield start, own[0], own[1]
 
 
 def _read(program: Program, place: Mapping[Node, int]) -> tuple[Any, Any]:
@@ -372,7 +416,7 @@ def _read(program: Program, place: Mapping[Node, int]) -> tuple[Any, Any]:
 
     Outputs are read behind all of them. What guards look for is 0 where there is none, 1 for False, 2 for True, else 3.
     """
-    end, joins = len(place), _joins(program).by
+    end, joins = len(place), _uses(program).joins
     last, asked = [-1] * end, np.zeros(end, int)
     for node, k in place.items():  # by their places: the last one stays
         for i in node.inputs if node not in joins else ():
@@ -403,14 +447,24 @@ def _may_pay(last: Any, asked: Any, start: int, period: int, copies: int) -> boo
     return bool(2 * np.count_nonzero((read | (guards > 0))[:, ~one_each]) < copies * period)
 
 
+def _in_rounds_of(one: tuple[int, int, int], other: tuple[int, int, int]) -> bool:
+    """Whether a repeat lies within another, and its copies are several of that one's."""
+    (start, period, copies), (begin, step, count) = one, other
+    return period % step == 0 and begin <= start and start + period * copies <= begin + step * count
+
+
+def _is_loop(begins: Sequence[int], copies: Copies, place: Mapping[Node, int]) -> bool:
+    """Whether a repeat is a loop in its middle, as what is a loop is."""
+    k = len(copies) // 2
+    return _RepeatLoop(copies[k : k + COPIES_TRIED], begins[k], place, some=True).why is None
+
+
 def _longest_part(
     program: Program, begins: Sequence[int], copies: Copies, place: dict[Node, int], least: int,
 ) -> _RepeatLoop | None:
     """Return the loop of most copies of a repeat, without some at its ends; None where there is none that pays."""
-    middle = len(copies) // 2
-    if not enough(len(copies), copies[0], least) or \
-            _RepeatLoop(copies[middle : middle + COPIES_TRIED], begins[middle], place, some=True).why:
-        return None  # what is a loop is one in its middle
+    if not enough(len(copies), copies[0], least) or not _is_loop(begins, copies, place):
+        return None
     for first, late in product(range(PEELED + 1), repeat=2):
         part = copies[first : len(copies) - late]
         if not enough(len(part), copies[0], least) or (loop := _RepeatLoop(part, begins[first], place)).why:
@@ -455,12 +509,13 @@ def unrolled(program: Program, least: int = REPEATED) -> list[str]:
     nodes = _steps(program.nodes())
     if not may_repeat(nodes, least):
         return []
-    place, words, joins = {node: k for k, node in enumerate(nodes)}, copy_words(nodes), _joins(program).by
+    place, words, joins = {node: k for k, node in enumerate(nodes)}, copy_words(nodes), _uses(program).joins
     found = repeats(nodes, words, least)
     patterns = [(start, Counter(words[start : start + period].tolist())) for start, period, _ in found]
     taken = np.zeros(len(nodes), bool)
     parts = [copies_of(nodes, *one) for one in parts_apart(nodes, found, least)]
-    for begins, filled in (*uneven(nodes, words, least), *parts):
+    others = [(begins, filled) for begins, filled, _ in uneven(nodes, words, least)]
+    for begins, filled in (*others, *parts):
         loop = _longest_part(program, begins, filled, place, least)
         if loop is not None:
             taken[[place[node] for node in (*loop.own, *loop.ahead) if node in place]] = True
