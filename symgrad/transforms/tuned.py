@@ -74,6 +74,9 @@ ROUNDS_PEELED = 3
 """Rounds of a `while` that may stay outside before the loop. Chosen: what a variable is there differs from what it
 becomes."""
 
+ROUNDS_HELD = 256
+"""Rounds of a `for` with a `break` that are one path, at most: reverse mode keeps a row for each. Chosen."""
+
 COPIES_TRIED = 6
 """Copies in the middle of a repeat that are looked at first. Chosen: most periods fail there."""
 

@@ -7,6 +7,7 @@ to make one loop of it. What comes of that is taken where it says for this call 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain, pairwise
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from symgrad.errors import interrupts
 from symgrad.ir.evaluate import evaluate
 from symgrad.ir.program import Program
 from symgrad.trace.control.branches import Branch, Branches, nearly_equal
-from symgrad.trace.control.rounds import position, remembers, turns
+from symgrad.trace.control.rounds import begins_again, position, range_over, remembers, runs_out, turns
 
 ROUNDS = 4
 """In so many rounds all variables have been those of the round before."""
@@ -35,28 +36,33 @@ def further(branches: Branches, program: Program) -> list[Branch]:
         program: what came of it: loops that are known have no guards in it.
     """
     left = {node.param("number") for node in program.guards}
-    asked: dict[Any, list[tuple[int, bool]]] = {}
+    asked: dict[Any, list[int]] = {}
     for number, at in branches.seen.items():
-        head, goes_on = turns(at.code).get(position(at.code, at.at), (-1, True))
+        head, _ = turns(at.code, breaks=True).get(position(at.code, at.at), (-1, True))
         if head >= 0 and type(branches.taken[number].outcome) is bool:
-            asked.setdefault((at.code, head), []).append((number, goes_on))
+            asked.setdefault((at.code, head), []).append(number)
     told: list[Branch] = []
     longer = set()
-    for (code, head), every in asked.items():
-        numbers = [number for number, _ in every]
+    for (code, head), numbers in asked.items():
         line = branches.taken[numbers[0]].line
         on_line = [number for number, taken in enumerate(branches.taken) if taken.line == line]
-        goes = {goes_on for where, goes_on in turns(code).values() if where == head}
-        tests = sum(where == head for where, _ in turns(code).values())
-        ways = [branches.taken[number].outcome is goes_on for number, goes_on in every]
-        ends = [k for k, way in enumerate(ways) if not way]
-        longest = max([end - begin - 1 for begin, end in zip([-1, *ends], ends, strict=False)], default=ROUNDS)
-        if left.isdisjoint(numbers) or on_line != numbers or len(goes) > 1 or longest >= ROUNDS * tests:
+        goes = {goes_on for where, goes_on in turns(code, breaks=True).values() if where == head}
+        tests = sum(where == head for where, _ in turns(code, breaks=True).values())
+        if left.isdisjoint(numbers) or on_line != numbers or len(goes) > 1 or remembers(branches.seen[numbers[0]]):
             continue
         (goes_on,) = goes
+        outcomes = [branches.taken[number].outcome for number in numbers]
         once = [goes_on] * (ROUNDS * tests) + [not goes_on]
-        if len(once) * len(ends) <= MOST and not remembers(branches.seen[numbers[0]]):
-            told += [Branch(outcome, (line, k)) for k, outcome in enumerate(once * len(ends))]
+        cuts = [0, *[k + 1 for k, outcome in enumerate(outcomes) if outcome is not goes_on]]
+        if runs_out(code, head) is not None:
+            moments = [branches.seen[number] for number in numbers]
+            if cuts != [0, *begins_again(moments), len(moments)] or len(range_over(moments[0]) or ()) <= len(once):
+                continue  # of one that runs out as well nobody knows how it goes on
+        every = [outcomes[a:b] for a, b in pairwise(cuts)]
+        short = sum([len(own) < len(once) for own in every])
+        if 0 < short * len(once) <= MOST:
+            longest = [own if len(own) >= len(once) else once for own in every]
+            told += [Branch(outcome, (line, k)) for k, outcome in enumerate(chain(*longest))]
             longer.add((code, head))
     if not told:
         return []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dis
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from inspect import CO_OPTIMIZED, CO_VARARGS, CO_VARKEYWORDS
@@ -189,6 +189,48 @@ def runs_out(code: CodeType, at: int) -> int | None:
     return first.offset if first is not None and first.opname == "FOR_ITER" else None
 
 
+def range_over(moment: Moment) -> range | None:
+    """Return what the `for` goes over that asked a condition, if that is a range of plain numbers; else None."""
+    code, head = moment.code, runs_out(moment.code, moment.at)
+    every = [i for i in _flow(code)[0] if i.opname not in _IDLE]
+    k = next((k for k, i in enumerate(every) if i.offset == head), 0)
+    call = every[k - 2]
+    count = call.argval if call.opname.startswith("CALL") and every[k - 1].opname == "GET_ITER" else None
+    if not isinstance(count, int) or not 0 < count <= min(k, 3):
+        return None
+    function, *given = every[k - 3 - count : k - 2]
+    own = moment.globals.get("range", range)
+    if (function.opname, function.argval) != ("LOAD_GLOBAL", "range") or getattr(own, "original", own) is not range:
+        return None
+    changed = _set_in(code, loop_around(code, moment.at)[0])
+    numbers: list[Any] = [
+        i.argval if i.opname in {"LOAD_CONST", "LOAD_SMALL_INT"}
+        else moment.globals.get(i.argval) if i.opname == "LOAD_GLOBAL"
+        else moment.variables.get((i.argval, None, 0)) if i.opname.startswith("LOAD_") and i.argval not in changed
+        else None for i in given
+    ]
+    return range(*numbers) if all(type(number) is int for number in numbers) else None
+
+
+def round_number(moment: Moment) -> int | None:
+    """Return in which round such a `for` asked; None where its variable is no plain number, or set elsewhere, too."""
+    over, every = range_over(moment), _flow(moment.code)[0]
+    head = runs_out(moment.code, moment.at)
+    takes = next((i for i in every if i.offset > (head or 0) and i.opname not in _IDLE), None)
+    if over is None or takes is None or not takes.opname.startswith("STORE_"):
+        return None
+    sets = [i for i in every if i.opname.startswith("STORE_") and i.argval == takes.argval
+            and is_in_loop(moment.code, loop_around(moment.code, moment.at)[0], i.offset)]
+    item = moment.variables.get((takes.argval, None, 0))
+    return over.index(item) if type(item) is int and item in over and sets == [takes] else None
+
+
+def begins_again(asked: Sequence[Moment]) -> list[int]:
+    """Return where a `for` over a range begins anew among moments at which it asked in each round, if this is known."""
+    numbers = [-1 if (number := round_number(one)) is None else number for one in asked]
+    return [] if -1 in numbers else [k for k in range(1, len(asked)) if numbers[k] != numbers[k - 1] + 1]
+
+
 @cache
 def falls_out(code: CodeType, head: int) -> tuple[int, frozenset[int]]:
     """Return where a `for` goes on that runs out, and the instructions by which a `break` goes on there as well."""
@@ -240,13 +282,16 @@ def led_to(code: CodeType, at: int, outcome: Any) -> int:
 
 
 @cache
-def turns(code: CodeType) -> dict[Any, tuple[int, bool]]:
-    """Map the places of conditions by which a `while` ends to it, and to what they come to where it goes on."""
+def turns(code: CodeType, *, breaks: bool = False) -> dict[Any, tuple[int, bool]]:
+    """Map the places of conditions by which a `while` ends to it, and to what they come to where it goes on.
+
+    Or, of `breaks`, those by which any loop ends.
+    """
     every, _, _ = _flow(code)
     found = {}
     for i in every:
         head, _ = loop_around(code, i.offset)
-        if head >= 0 and "IF_" in i.opname and runs_out(code, i.offset) is None:
+        if head >= 0 and "IF_" in i.opname and (breaks or runs_out(code, i.offset) is None):
             goes_on, ends = [led_to(code, i.offset, side) in goes_round(code, head) for side in (True, False)]
             if goes_on is not ends:
                 found[position(code, i.offset)] = head, goes_on

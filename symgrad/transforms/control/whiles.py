@@ -22,11 +22,13 @@ from symgrad.ops.elementwise.logical import logical_and, logical_not, logical_or
 from symgrad.trace.control.branches import Moment
 from symgrad.trace.control.forks import Round, Way
 from symgrad.trace.control.rounds import (
+    begins_again,
     breaks,
     known_by,
     loop_around,
     names_alive,
     position,
+    range_over,
     remembers,
     runs_out,
     turns,
@@ -44,7 +46,7 @@ from symgrad.transforms.control.rounds import (
 )
 from symgrad.transforms.control.scans import within
 from symgrad.transforms.derive.control import closed
-from symgrad.transforms.tuned import ROUNDS_PEELED
+from symgrad.transforms.tuned import ROUNDS_HELD, ROUNDS_PEELED
 
 NEXT_CONDITION = "", "asked", 0
 """A name for the next condition, which a round gives as well."""
@@ -99,7 +101,7 @@ def with_loops(program: Program, tried: set[int], bodies: Bodies) -> Program | N
         peeled = range(min(found[0].since if found else ROUNDS_PEELED, len(asked) - 3) + 1)
         inside = [guards[order[a] + 1 : order[b]] for a, b in pairwise(asked)]
         loops = (_AskedLoop(program, asked[since:], since, inside[since:], bodies) for since in peeled)
-        loop = next((one for one in loops if not (found and one.ends) and one.is_one()), None)
+        loop = next((one for one in loops if one.is_one()), None)
         if loop is not None:
             found.append(loop)
             taken[first:end] = True
@@ -117,11 +119,16 @@ def _goes_either_way(program: Program, asked: Node) -> bool:
 
 
 def _each_time(program: Program, asked: list[Node]) -> list[list[Node]]:
-    """Cut what one condition was asked where a `while` ended that the same call of a code comes to again."""
-    last = program.moments[asked[-1].param("number")]
-    ends = asked[-1].param("outcome")
-    cuts = [k + 1 for k, node in enumerate(asked) if node.param("outcome") is ends]
-    if len(cuts) == 1 or type(ends) is not bool or last.counts or runs_out(last.code, last.at) is not None:
+    """Cut what one condition was asked where a loop ended that the same call of a code comes to again."""
+    moments = [program.moments[node.param("number")] for node in asked]
+    last, ends = moments[-1], asked[-1].param("outcome")
+    if type(ends) is not bool or last.counts:
+        return [asked]
+    if runs_out(last.code, last.at) is None:
+        cuts = [k + 1 for k, node in enumerate(asked) if node.param("outcome") is ends]
+    elif (cuts := begins_again(moments)):
+        cuts.append(len(asked))
+    if len(cuts) <= 1:
         return [asked]
     found = [asked[a:b] for a, b in pairwise([0, *cuts]) if b - a >= 3]
     places = {program.moments[own[-1].param("number")].at for own in found}
@@ -137,6 +144,7 @@ class _AskedLoop(Rounds):
         inside: of each round the guards in it.
         variables: what they were each time.
         count: how many rounds there are, where that is known before; else the first condition.
+        most: how many there may be where a `for` ends that has more items: of more nobody knows how it ends.
     """
 
     def __init__(
@@ -155,6 +163,8 @@ class _AskedLoop(Rounds):
         self.count: Node = first["", self.moment.at, 1] if self.moment.counts else asked[0].inputs[0]
         self.ends = {runs_out(moment.code, moment.at) for moment in moments[1:] if not moment.counts} - {None}
         self.bounded = not all(("", at, 0) in first for at in self.ends)  # its guard would be in each round
+        over = range_over(self.end) if self.bounded else None
+        self.most = len(inside) if over is None else max(len(inside), min(len(over), ROUNDS_HELD) - since - 1)
         alive = [names_alive(self.moment.code, at) for at in {one.at for one in moments}]
         self.alive = frozenset({""}).union(*alive)
 
@@ -262,7 +272,7 @@ class _AskedLoop(Rounds):
         flags = [input_like(self.body, f"flag{k}", self.asked[0]) for k in range(1 + lost)]
         test = self.bodies(closed([*inputs, *flags], [_came_to(goes_on, self.body, *flags)], "test"))
         body = self.bodies(closed([*inputs, *flags], outputs, "step"))
-        most = len(self.inside) if self.bounded else None
+        most = self.most if self.bounded else None
         given += [get(self.count), *zero]
         hub = make(graph, while_, *given, test=test, body=body, fixed=len(self.fixed), most=most, runs=())
         results = [make(graph, result, hub, number=1 + k) for k in range(len(outputs))]
