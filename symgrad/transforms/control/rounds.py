@@ -8,7 +8,7 @@ that went several ways one is made with branches in it, and a loop of that is pu
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
@@ -366,17 +366,21 @@ def placed(program: Program, loops: Sequence[Rounds]) -> Program:
     after = replace(program, inputs=inputs, outputs=tuple([node for _, node in kept])).nodes()
     ahead = sorted({*after, *chain(*[own.nodes() for own in there])}, key=BY_NUMBER)
     guards: list[tuple[int, Node]] = []
+    asking = [k for k, (_, node) in enumerate(kept) if node.op.decides]
+    done = 0
     for one, own in zip(loops, there, strict=True):
         first = one.gone[0]
-        copy([node for node in ahead if node.number <= first.number])
+        upto = bisect_right(ahead, first.number, key=BY_NUMBER)
+        copy(ahead[done:upto])
         copy(own.nodes())
+        done = max(done, upto)
         graph.line, graph.left = first.line, 0
         results, holds = one.loop(graph, get)
         new.update(zip(one.last, results, strict=False))
         if holds is not None:
-            later = [k for k, (_, node) in enumerate(kept) if node.op.decides and node.number > first.number]
+            later = next((k for k in asking if kept[k][1].number > first.number), len(kept))
             ends = make(graph, guard, holds, outcome=True, number=UNTOLD + one.gone[-1].param("number"))
-            guards.append((later[0] if later else len(kept), ends))
+            guards.append((later, ends))
     copy(after)
     asked = {node.param("number") for _, node in kept if node.op.decides}
     moments = {number: moment for number, moment in program.moments.items() if number in asked}

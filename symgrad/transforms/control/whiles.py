@@ -78,10 +78,12 @@ def with_loops(program: Program, tried: set[int], bodies: Bodies) -> Program | N
     guards = program.guards
     order = {node: k for k, node in enumerate(guards)}
     groups: dict[Any, list[Node]] = {}
+    calls: dict[Any, list[Node]] = {}
     for node in order:
         if node.param("number") not in program.moments:
             continue
         moment: Moment = program.moments[node.param("number")]
+        calls.setdefault(moment.frame, []).append(node)
         key = moment.code, position(moment.code, moment.at), moment.frame, *moment.within
         rounds = [moment.variables["", steps.at, 0] for steps in moment.within if steps is not moment.counts]
         groups.setdefault((*key, *rounds), []).append(node)
@@ -100,7 +102,8 @@ def with_loops(program: Program, tried: set[int], bodies: Bodies) -> Program | N
             continue
         peeled = range(min(found[0].since if found else ROUNDS_PEELED, len(asked) - 3) + 1)
         inside = [guards[order[a] + 1 : order[b]] for a, b in pairwise(asked)]
-        loops = (_AskedLoop(program, asked[since:], since, inside[since:], bodies) for since in peeled)
+        own = calls[program.moments[asked[-1].param("number")].frame]
+        loops = (_AskedLoop(program, asked[since:], since, inside[since:], own, bodies) for since in peeled)
         loop = next((one for one in loops if one.is_one()), None)
         if loop is not None:
             found.append(loop)
@@ -142,17 +145,19 @@ class _AskedLoop(Rounds):
         asked: its guards.
         since: how many rounds are before them.
         inside: of each round the guards in it.
+        of_call: all guards of that call.
         variables: what they were each time.
         count: how many rounds there are, where that is known before; else the first condition.
         most: how many there may be where a `for` ends that has more items: of more nobody knows how it ends.
     """
 
     def __init__(
-        self, program: Program, asked: Sequence[Node], since: int, inside: Sequence[Sequence[Node]], bodies: Bodies,
+        self, program: Program, asked: Sequence[Node], since: int, inside: Sequence[Sequence[Node]],
+        of_call: Sequence[Node], bodies: Bodies,
     ) -> None:
         """Find what belongs to each round."""
         super().__init__(program, asked[0].number)
-        self.asked, self.since, self.inside, self.bodies = asked, since, inside, bodies
+        self.asked, self.since, self.inside, self.of_call, self.bodies = asked, since, inside, of_call, bodies
         self.gone = [*asked, *chain.from_iterable(self.inside)]
         moments = [program.moments[node.param("number")] for node in asked]
         first = moments[0].variables  # where a `while` asks before its first round this has no number yet
@@ -233,12 +238,10 @@ class _AskedLoop(Rounds):
     def is_left(self) -> bool:
         """Whether a `for` ends as its condition comes to something else, and not because it runs out just then."""
         last = self.end
-        later = [node for node in self.program.guards if node.number >= self.asked[-1].number]
         outcomes: dict[int, Any] = {}
-        for node in later:
-            moment = self.program.moments.get(node.param("number"))
-            if moment is not None and moment.frame is last.frame:
-                outcomes.setdefault(moment.at, node.param("outcome"))
+        for node in self.of_call:
+            if node.number >= self.asked[-1].number:
+                outcomes.setdefault(self.program.moments[node.param("number")].at, node.param("outcome"))
         return breaks(last.code, last.at, outcomes)
 
     # -- the loop
