@@ -70,7 +70,7 @@ COUNTS = 3
 PEELED = 2
 """Copies that may stay outside of a loop at either end. Chosen: first steps differ, and what is made of them."""
 
-ROUNDS_PEELED = 8
+ROUNDS_PEELED = 3
 """Rounds of a `while` that may stay outside before the loop. Chosen: what a variable is there differs from what it
 becomes."""
 

@@ -217,12 +217,12 @@ def round_number(moment: Moment) -> int | None:
     over, every = range_over(moment), _flow(moment.code)[0]
     head = runs_out(moment.code, moment.at)
     takes = next((i for i in every if i.offset > (head or 0) and i.opname not in _IDLE), None)
-    if over is None or takes is None or not takes.opname.startswith("STORE_"):
+    if over is None or takes is None or not takes.opname.startswith("STORE_FAST"):
         return None
-    sets = [i for i in every if i.opname.startswith("STORE_") and i.argval == takes.argval
-            and is_in_loop(moment.code, loop_around(moment.code, moment.at)[0], i.offset)]
-    item = moment.variables.get((takes.argval, None, 0))
-    return over.index(item) if type(item) is int and item in over and sets == [takes] else None
+    name = takes.argval[0] if isinstance(takes.argval, tuple) else takes.argval  # newer ones do two things at once
+    item = moment.variables.get((name, None, 0))
+    once = _assigned(moment.code, loop_around(moment.code, moment.at)[0]).count(name) == 1
+    return over.index(item) if type(item) is int and item in over and once else None
 
 
 def begins_again(asked: Sequence[Moment]) -> list[int]:
@@ -315,11 +315,20 @@ def left_names(code: CodeType, head: int, at: int) -> tuple[str, ...]:
 
 def _set_in(code: CodeType, head: int) -> list[str]:
     """List the variables that a loop sets."""
+    return [*dict.fromkeys(_assigned(code, head))]
+
+
+def _assigned(code: CodeType, head: int) -> list[str]:
+    """List the variables that a loop sets, as often as it does; one instruction may do two things with such."""
     every, number, _ = _flow(code)
     _, end = loop_around(code, head)
-    own = [i for i in every[number[head] :] if i.offset <= end]
-    sets = [i.argval for i in own if i.opname.startswith("STORE_FAST") or sets_own_cell(code, i)]
-    return [*dict.fromkeys([name for one in sets for name in (one if isinstance(one, tuple) else (one,))])]
+    found: list[str] = []
+    for i in every[number[head] :]:
+        if i.offset <= end and (i.opname.startswith("STORE_FAST") or sets_own_cell(code, i)):
+            kinds = i.opname.split("_FAST")
+            names = i.argval if isinstance(i.argval, tuple) else (i.argval,)
+            found += [name for kind, name in zip(kinds, names, strict=False) if kind.endswith(("STORE", "STORE_DEREF"))]
+    return found
 
 
 def sets_own_cell(code: CodeType, i: dis.Instruction) -> bool:
