@@ -404,7 +404,8 @@ def breaks(code: CodeType, at: int, outcomes: Mapping[int, Any]) -> bool:
         if k in seen or not is_in_loop(code, head, i.offset):
             continue
         seen.add(k)
-        asked = every[k - 1] if k and every[k - 1].opname == "TO_BOOL" else i
+        asked = every[k - 1] if k and every[k - 1].opname in {"TO_BOOL", "COMPARE_OP"} and (
+            every[k - 1].offset in outcomes) else i  # from Python 3.13 on what compares may ask
         if asked.offset in outcomes and "IF_" in i.opname:
             stack.append(number[i.argval] if ("IF_TRUE" in i.opname) == outcomes[asked.offset] else k + 1)
         else:
