@@ -32,7 +32,7 @@ from symgrad.ir.node import Graph, Node
 from symgrad.ir.program import Program
 from symgrad.ops import load
 from symgrad.ops.declare import leaves
-from symgrad.ops.declare.forms import answer_scipy
+from symgrad.ops.declare.forms import ALSO, answer_scipy
 from symgrad.options import Options
 from symgrad.trace import optree
 from symgrad.trace.control.branches import Branches, level
@@ -58,8 +58,6 @@ from symgrad.trace.state import Trace, tracing
 from symgrad.trace.tracer import Tracer, as_node, leaked, no_place
 
 _ready: list[str] = []
-ALSO: list[str] = []
-"""Modules of further rooms that answer functions, in terms of modes: imported before the first trace."""
 _NUMPYS_WORDS = frozenset({"setting an array element with a sequence.", "Error setting single item of array."})
 
 _NAMED: dict[type[Exception], type[SymgradError]] = {

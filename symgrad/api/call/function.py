@@ -42,7 +42,7 @@ from symgrad.ir.index.shapes import is_static
 from symgrad.ir.names import identifier
 from symgrad.ir.node import Node
 from symgrad.ir.program import Program
-from symgrad.ops.declare.forms import is_traced
+from symgrad.ops.declare.forms import ALSO, is_traced
 from symgrad.options import Options
 from symgrad.pipeline import NAMES, Built, Stages, build, optimized, uncollected
 from symgrad.trace import optree
@@ -56,7 +56,7 @@ from symgrad.trace.outside import constants_for
 from symgrad.trace.signature import Signature, Spec, signature_of, spec
 from symgrad.trace.state import Trace, active, again, current, public, shows_frames
 from symgrad.trace.structures import Met, behind
-from symgrad.trace.trace import ALSO, argument, returned, trace
+from symgrad.trace.trace import argument, returned, trace
 
 if TYPE_CHECKING:
     from pathlib import Path

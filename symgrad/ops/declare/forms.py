@@ -82,6 +82,9 @@ Nothing is promised of them but their slopes; they are tested in a table of thei
 ANSWERS: dict[Any, Any] = {}
 """What answers a NumPy or SciPy function: an elementwise op, or a Python function with NumPy's signature."""
 
+ALSO: list[str] = []
+"""Modules of further rooms that answer functions, in terms of modes: imported before the first trace."""
+
 WAITING: dict[str, dict[str, Any]] = {}
 """What answers functions of SciPy's modules that nobody has imported yet, by the module and the function's name."""
 

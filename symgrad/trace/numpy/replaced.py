@@ -41,9 +41,10 @@ from symgrad.errors import (
 )
 from symgrad.ir.index import shapes
 from symgrad.ir.index.shapes import is_static
+from symgrad.ops import load
 from symgrad.ops.arrays.joining import lift
 from symgrad.ops.arrays.views import broadcast_to, reshape
-from symgrad.ops.declare.forms import ANSWERS, INSIDE, LOOPS, SCIPYS, answer_scipy, shape_of
+from symgrad.ops.declare.forms import ALSO, ANSWERS, INSIDE, LOOPS, SCIPYS, answer_scipy, shape_of
 from symgrad.trace.inplace.local import LocalArray
 from symgrad.trace.lines import (
     UFUNC_METHODS,
@@ -865,9 +866,9 @@ def _library_rows() -> Iterator[Row]:
     found = _Installed.libraries
     _Installed.looked = len(sys.modules)
     if not found:
-        from symgrad.trace.trace import prepare
-
-        prepare()  # what answers is asked once for each module: all of it has to be declared, that of modes, too
+        load()  # what answers is asked once for each module: all of it has to be declared, that of modes, too
+        for room in ALSO:
+            importlib.import_module(room)
     answer_scipy()
     for name in ("numpy", *_POLYNOMIALS, *_PUBLIC, *_CLASSES, *_met):
         if name not in found and name in sys.modules:
