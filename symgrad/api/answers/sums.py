@@ -121,7 +121,7 @@ def _smirnov_density(self: Any, x: Any, n: Any) -> Any:
 # -- the noncentral hypergeometric distributions: A. Fog, Commun. Stat. Simul. Comput. 37 (2008)
 
 
-def _hypergeometric(self: Any, *given: Any) -> Any:
+def _nchypergeom(self: Any, *given: Any) -> Any:
     return (_fisher if type(self).__name__ == "nchypergeom_fisher_gen" else _wallenius)(*floats(*given))
 
 
@@ -164,7 +164,7 @@ _OF: dict[str, Callable[..., Any]] = {
     "_continuous_distns:irwinhall_gen._sf": lambda _self, x, n: _uniform_chance(*floats(n - x, n)),
     "_continuous_distns:ksone_gen._sf": _smirnov, "_continuous_distns:ksone_gen._pdf": _smirnov_density,
     "_continuous_distns:ksone_gen._cdf": lambda *given: 1 - _smirnov(*given),
-    "_discrete_distns:_nchypergeom_gen._pmf": _hypergeometric,
+    "_discrete_distns:_nchypergeom_gen._pmf": _nchypergeom,
 }
 for _name, _formula in _OF.items():
     answers(Late(f"stats.{_name}"))(_formula)

@@ -38,7 +38,7 @@ def further(branches: Branches, program: Program) -> list[Branch]:
     left = {node.param("number") for node in program.guards}
     asked: dict[Any, list[int]] = {}
     for number, at in branches.seen.items():
-        head, _ = turns(at.code, breaks=True).get(position(at.code, at.at), (-1, True))
+        head, _ = turns(at.code, fors=True).get(position(at.code, at.at), (-1, True))
         if head >= 0 and type(branches.taken[number].outcome) is bool:
             asked.setdefault((at.code, head), []).append(number)
     told: list[Branch] = []
@@ -46,8 +46,8 @@ def further(branches: Branches, program: Program) -> list[Branch]:
     for (code, head), numbers in asked.items():
         line = branches.taken[numbers[0]].line
         on_line = [number for number, taken in enumerate(branches.taken) if taken.line == line]
-        goes = {goes_on for where, goes_on in turns(code, breaks=True).values() if where == head}
-        tests = sum(where == head for where, _ in turns(code, breaks=True).values())
+        goes = {goes_on for where, goes_on in turns(code, fors=True).values() if where == head}
+        tests = sum(where == head for where, _ in turns(code, fors=True).values())
         if left.isdisjoint(numbers) or on_line != numbers or len(goes) > 1 or remembers(branches.seen[numbers[0]]):
             continue
         (goes_on,) = goes

@@ -282,16 +282,16 @@ def led_to(code: CodeType, at: int, outcome: Any) -> int:
 
 
 @cache
-def turns(code: CodeType, *, breaks: bool = False) -> dict[Any, tuple[int, bool]]:
+def turns(code: CodeType, *, fors: bool = False) -> dict[Any, tuple[int, bool]]:
     """Map the places of conditions by which a `while` ends to it, and to what they come to where it goes on.
 
-    Or, of `breaks`, those by which any loop ends.
+    With `fors` come those by which a `for` is left.
     """
     every, _, _ = _flow(code)
     found = {}
     for i in every:
         head, _ = loop_around(code, i.offset)
-        if head >= 0 and "IF_" in i.opname and (breaks or runs_out(code, i.offset) is None):
+        if head >= 0 and "IF_" in i.opname and (fors or runs_out(code, i.offset) is None):
             goes_on, ends = [led_to(code, i.offset, side) in goes_round(code, head) for side in (True, False)]
             if goes_on is not ends:
                 found[position(code, i.offset)] = head, goes_on

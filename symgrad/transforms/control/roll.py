@@ -326,7 +326,7 @@ def _loops(program: Program, least: int) -> tuple[list[_RepeatLoop], list[Node]]
             count = 0 if larger is None else len(larger.own)
     loop, alike = _longest_loop(program, nodes, words, even, least, count)
     if larger is not None and (loop is None or count > len(loop.own)):
-        return [larger, *_apart(program, steps, larger, like, least)], ordered
+        return [larger, *_disjoint(program, steps, larger, like, least)], ordered
     parts = [] if loop is not None else parts_apart(nodes, even, least)
     if parts:
         loop, alike = _longest_loop(program, nodes, words, parts, least)
@@ -334,7 +334,7 @@ def _loops(program: Program, least: int) -> tuple[list[_RepeatLoop], list[Node]]
         return [], every
     if len(even) + len(parts) >= MANY_LOOPS:
         alike = chain(alike, _whole_alike(nodes, words, parts or even, loop, cut=bool(parts)))
-    return [loop, *_apart(program, nodes, loop, alike, least)], every
+    return [loop, *_disjoint(program, nodes, loop, alike, least)], every
 
 
 def _whole_alike(
@@ -351,7 +351,7 @@ def _whole_alike(
             yield copies_of(nodes, start, period, copies)
 
 
-def _apart(
+def _disjoint(
     program: Program, nodes: Sequence[Node], loop: _RepeatLoop, repeats: Iterator[tuple[Sequence[int], Copies]],
     least: int,
 ) -> list[_RepeatLoop]:
